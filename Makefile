@@ -1,0 +1,143 @@
+# `make` prints this file's targets. Everything is built into bin/, which git ignores.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+IMG       ?= redis-operator:dev
+NAMESPACE := redis-operator-system
+CONTAINER ?= docker
+
+BIN       := $(CURDIR)/bin
+# The local Kubernetes; envtest starts its etcd and kube-apiserver from the same folder.
+export KUBEBUILDER_ASSETS ?= $(BIN)/k8s
+# The user's own kubectl where there is one, else the one that `make k8s` builds.
+KUBECTL   ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/k8s/kubectl)
+
+CONTROLLER_GEN := $(BIN)/tools/controller-gen
+GOLANGCI_LINT  := $(BIN)/tools/golangci-lint
+GOVULNCHECK    := $(BIN)/tools/govulncheck
+
+# The test packages that start a cluster or an API server run one at a time: they measure time.
+SERIAL_TESTS := /envtest|/localcluster|/e2e|/dashboards
+TEST_FLAGS   ?= -race
+
+##@ Main job
+
+.PHONY: demo
+demo: packages k8s build ## Run the main job from nothing to a verified end (KEEP=1 stays up, CLUSTER=current uses your cluster)
+	cd test && go run ./cmd/demo
+
+.PHONY: test
+test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 15 minutes on two cores once built)
+	go test $(TEST_FLAGS) ./...
+	cd test && go test $(TEST_FLAGS) $$(go list ./... | grep -vE '$(SERIAL_TESTS)')
+	cd test && go test $(TEST_FLAGS) -p 1 -timeout 40m $$(go list ./... | grep -E '$(SERIAL_TESTS)')
+
+.PHONY: test-all
+test-all: export TEST_ALL = 1
+test-all: test ## Run `test` with the long runs and the matrix of engines
+
+.PHONY: bench
+bench: packages k8s build ## Print the figures of one scenario: make bench SCENARIO=placement
+	@[ -n "$(SCENARIO)" ] || { echo "bench: name a scenario, as in: make bench SCENARIO=placement" >&2; exit 2; }
+	cd test && go run ./bench $(SCENARIO)
+
+##@ Local Kubernetes
+
+.PHONY: packages
+packages: ## Install the Debian packages that are missing (as root), or say which
+	@tools/packages.sh
+
+.PHONY: k8s
+k8s: ## Build etcd, Kubernetes and containerd into bin/k8s (minutes once, then nothing)
+	@tools/kubernetes/build.sh $(BIN)/k8s
+
+.PHONY: local-up
+local-up: packages k8s ## Start the local Kubernetes and print the export KUBECONFIG= line
+	cd test && go run ./cmd/localcluster up
+
+.PHONY: local-down
+local-down: ## Stop the local Kubernetes and remove everything of it
+	cd test && go run ./cmd/localcluster down
+
+##@ Development
+
+.PHONY: build
+build: ## Build the static operator binary bin/manager
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/manager ./cmd/manager
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Generate the deep copies in api/
+	$(CONTROLLER_GEN) object paths=./api/...
+
+.PHONY: manifests
+manifests: $(CONTROLLER_GEN) ## Generate the CRD and the operator's role in deploy/
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=deploy/crd
+	$(CONTROLLER_GEN) rbac:roleName=redis-operator paths=./controllers/... output:rbac:dir=deploy/rbac
+
+.PHONY: dashboards
+dashboards: ## Generate the Grafana dashboards in dashboards/
+	cd test && go run ./dashboards/generate ../dashboards
+
+.PHONY: lint
+lint: lint-generated $(GOLANGCI_LINT) ## Run golangci-lint, the import table, and the check of generated files
+	$(GOLANGCI_LINT) run ./...
+	cd test && $(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+	cd test && go test ./arch/...
+
+.PHONY: lint-generated
+lint-generated: $(CONTROLLER_GEN)
+	@tools/generated.sh $(CONTROLLER_GEN)
+
+.PHONY: vuln
+vuln: $(GOVULNCHECK) ## Look for known vulnerabilities (needs the database from outside)
+	$(GOVULNCHECK) ./...
+
+.PHONY: verify
+verify: generate manifests dashboards lint test ## Regenerate, lint, test, and fail if git is not clean
+	@[ -z "$$(git status --porcelain)" ] || { git status --short; echo "verify: the tree is not clean" >&2; exit 1; }
+
+##@ Your cluster (the current kubeconfig context)
+
+.PHONY: install
+install: ## Install the CRD
+	$(KUBECTL) apply --server-side -k deploy/crd
+
+.PHONY: uninstall
+uninstall: ## Remove the CRD, and with it every RedisCluster
+	$(KUBECTL) delete --ignore-not-found -k deploy/crd
+
+.PHONY: deploy
+deploy: ## Deploy the operator with the image IMG
+	$(KUBECTL) kustomize deploy/default | sed 's|image: redis-operator:dev$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
+	$(KUBECTL) -n $(NAMESPACE) rollout status statefulset/redis-operator --timeout=180s
+
+.PHONY: undeploy
+undeploy: ## Remove the operator and the CRD, and with it every RedisCluster
+	$(KUBECTL) delete --ignore-not-found -k deploy/default
+
+.PHONY: run
+run: install ## Run one operator process on this machine against your cluster
+	go run ./cmd/manager
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG (CONTAINER=docker, podman or buildah)
+	$(CONTAINER) build -t $(IMG) .
+
+##@ Help
+
+.PHONY: help
+help: ## Print this help
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The development tools come from the module tools/, so that the operator's go.mod stays small.
+$(BIN)/tools/controller-gen: PACKAGE = sigs.k8s.io/controller-tools/cmd/controller-gen
+$(BIN)/tools/golangci-lint: PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(BIN)/tools/govulncheck: PACKAGE = golang.org/x/vuln/cmd/govulncheck
+$(BIN)/tools/%: tools/go.mod tools/go.sum
+	@echo "building $* ..."
+	cd tools && go build -trimpath -ldflags '-s -w' -o $@ $(PACKAGE)
+	@touch $@
