@@ -1,0 +1,125 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"example.com/redis-operator/sharding/placement"
+)
+
+// Labels and annotations of a shard Lease.
+const (
+	// InstallationLabel has the installation's name as value; Leases are listed and watched by it.
+	InstallationLabel = "sharding.example.com/installation"
+	// ShardLabel has the decimal shard number as value.
+	ShardLabel = "sharding.example.com/shard-lease"
+	// ShardsAnnotation and HashAnnotation record the settings under which a Lease is used.
+	ShardsAnnotation = "sharding.example.com/shards"
+	HashAnnotation   = "sharding.example.com/hash"
+)
+
+var (
+	// ErrHeld is answered to a write on a Lease that another process holds.
+	ErrHeld = errors.New("the Lease is held by another process")
+	// ErrAbsent is answered to the creation of a missing Lease on which another process may still rely.
+	ErrAbsent = errors.New("the Lease is missing and another process may still rely on it")
+)
+
+// SettingsError says that a Lease was used under other settings than this process's.
+type SettingsError struct {
+	Lease        string
+	Ours, Theirs placement.Settings
+}
+
+func (e *SettingsError) Error() string {
+	return fmt.Sprintf("Lease %s records %d shards by hash %q, this process is set to %d shards by hash %q",
+		e.Lease, e.Theirs.Shards, e.Theirs.Hash, e.Ours.Shards, e.Ours.Hash)
+}
+
+// LeaseName is the name of a shard's Lease.
+func LeaseName(installation string, shard placement.Shard) string {
+	return installation + "-shard-" + strconv.Itoa(int(shard))
+}
+
+// ShardOfLease reads the shard off a Lease's label. False if it is not a shard Lease.
+func ShardOfLease(lease *coordinationv1.Lease) (placement.Shard, bool) {
+	n, err := strconv.Atoi(lease.Labels[ShardLabel])
+	return placement.Shard(n), err == nil && n >= 0
+}
+
+// HolderOf is the identity that a Lease names as its holder; empty if it is free.
+func HolderOf(lease *coordinationv1.Lease) placement.Identity {
+	if lease == nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return placement.Identity(*lease.Spec.HolderIdentity)
+}
+
+// SettingsOf reads the settings recorded in a Lease. Zero fields were not recorded; an unreadable
+// number of shards comes back as -1, which agrees with nothing.
+func SettingsOf(lease *coordinationv1.Lease) placement.Settings {
+	s := placement.Settings{Hash: lease.Annotations[HashAnnotation]}
+	if v, ok := lease.Annotations[ShardsAnnotation]; ok {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 {
+			n = -1
+		}
+		s.Shards = n
+	}
+	return s
+}
+
+// checkSettings compares what a Lease records with ours. What is not recorded agrees.
+func checkSettings(lease *coordinationv1.Lease, ours placement.Settings) error {
+	theirs := SettingsOf(lease)
+	if (theirs.Shards == 0 || theirs.Shards == ours.Shards) && (theirs.Hash == "" || theirs.Hash == ours.Hash) {
+		return nil
+	}
+	return &SettingsError{Lease: lease.Namespace + "/" + lease.Name, Ours: ours, Theirs: theirs}
+}
+
+// stamp sets labels and annotations on a Lease, in place.
+func stamp(lease *coordinationv1.Lease, o Options, shard placement.Shard) {
+	if lease.Labels == nil {
+		lease.Labels = map[string]string{}
+	}
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Labels[InstallationLabel] = o.Installation
+	lease.Labels[ShardLabel] = strconv.Itoa(int(shard))
+	lease.Annotations[ShardsAnnotation] = strconv.Itoa(o.Settings.Shards)
+	lease.Annotations[HashAnnotation] = o.Settings.Hash
+}
+
+// buildEmpty is a shard's Lease without a holder.
+func buildEmpty(o Options, shard placement.Shard) *coordinationv1.Lease {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Name:      LeaseName(o.Installation, shard),
+		Namespace: o.Namespace,
+	}}
+	stamp(lease, o, shard)
+	return lease
+}
+
+// podUID is the middle part of an identity, podName_podUID_nonce. Empty if it has no such form: then
+// it equals no other.
+func podUID(id placement.Identity) string {
+	parts := strings.Split(string(id), "_")
+	if len(parts) != 3 {
+		return ""
+	}
+	return parts[1]
+}
+
+// isOwnPod says whether other is an older process of self's Pod. The kubelet never runs two, and self
+// is running.
+func isOwnPod(self, other placement.Identity) bool {
+	uid := podUID(self)
+	return self != other && uid != "" && uid == podUID(other)
+}

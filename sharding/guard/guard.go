@@ -1,0 +1,115 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"example.com/redis-operator/sharding/claim"
+	"example.com/redis-operator/sharding/placement"
+)
+
+// What Check and the others answer, always wrapped with the shard it is about.
+var (
+	// ErrNotAdmitted: the context has no admission, or its shard is not held any more.
+	ErrNotAdmitted = errors.New("not admitted")
+	// ErrDraining: the shard is being handed over; no new changing call may start.
+	ErrDraining = errors.New("draining")
+	// ErrExpired: the deadline of the claim has passed, or is so near that its calls were cancelled.
+	ErrExpired = errors.New("claim expired")
+	// ErrStaleEpoch: the shard is held under another epoch than the context was admitted under.
+	ErrStaleEpoch = errors.New("stale epoch")
+)
+
+// Observer is told what the guard does, for metrics. Its methods must be fast; they are called
+// without locks and from many goroutines.
+type Observer interface {
+	// Reconciled: an admitted request has ended.
+	Reconciled(shard placement.Shard, took time.Duration)
+	// Dropped: a request, or the timer that one asked for, was dropped since its shard is not held.
+	Dropped(shard placement.Shard)
+	// Refused: a changing call was refused; shard is -1 for a context without admission.
+	Refused(shard placement.Shard, reason error)
+}
+
+// Resource is a kind of object as it appears in the API's paths: Group "" and Name "configmaps".
+// Name may include a subresource, "serviceaccounts/token"; without one it stands for all of them.
+type Resource struct{ Group, Name string }
+
+// Options configure a guard.
+type Options struct {
+	// Settings say which shard a namespace is in. Required.
+	Settings placement.Settings
+	// ShardLabel is the key of the label that Labels answers. Default "cache.example.com/shard".
+	ShardLabel string
+	// CancelLead is how long before a claim's deadline calls are refused already, since they would be
+	// cancelled then: the claim's Timings.CancelLead. Default 0: calls may start until the deadline.
+	CancelLead time.Duration
+	// Exempt are the resources that may be written without an admission, in addition to
+	// DefaultExempt.
+	Exempt []Resource
+	// Observer is told what happens. Default: nobody.
+	Observer Observer
+	// Now is the clock, with its monotonic reading. Default time.Now.
+	Now func() time.Time
+}
+
+// DefaultExempt are what every process may write: Leases, Events and the reviews that change nothing.
+func DefaultExempt() []Resource {
+	return []Resource{
+		{Group: "coordination.k8s.io", Name: "leases"},
+		{Group: "", Name: "events"},
+		{Group: "events.k8s.io", Name: "events"},
+		{Group: "authentication.k8s.io", Name: "tokenreviews"},
+		{Group: "authorization.k8s.io", Name: "subjectaccessreviews"},
+		{Group: "authorization.k8s.io", Name: "selfsubjectaccessreviews"},
+	}
+}
+
+// Guard admits, counts and refuses. See the package's comment.
+type Guard struct {
+	o Options
+}
+
+// New returns a guard that admits nothing yet.
+func New(o Options) (*Guard, error) { return &Guard{o: o}, nil }
+
+// Admit opens a shard under an epoch. With the present epoch it opens the shard again after
+// StopAdmitting, Drain or Cancel; what Cancel has ended stays ended. Deadline is asked at each call;
+// use Event.Deadline of package claim, which is zero, long past, once the epoch is over.
+func (g *Guard) Admit(shard placement.Shard, epoch claim.Epoch, deadline func() time.Time) {}
+
+// StopAdmitting closes a shard to new requests, which are put off. What was admitted goes on.
+func (g *Guard) StopAdmitting(shard placement.Shard) {}
+
+// Drain closes a shard to new requests, has Check answer ErrDraining, and waits until no mutating
+// call of the present or an earlier epoch is in flight. Requests in flight are not waited for: they can
+// only read from then on. When ctx ends first it returns an error with the count, and the shard goes
+// on draining until Admit or Revoke.
+func (g *Guard) Drain(ctx context.Context, shard placement.Shard) error { return nil }
+
+// Cancel closes a shard and cancels the contexts of everything admitted until now; their Check answers
+// ErrExpired.
+func (g *Guard) Cancel(shard placement.Shard) {}
+
+// Revoke cancels, and forgets that the shard is held: requests and timers are dropped from then on.
+// What is still in flight goes on being counted. The functions given to Dropped are not called; see
+// NotifyDropped.
+func (g *Guard) Revoke(shard placement.Shard) {}
+
+// Admits says whether a new request of the shard would be admitted now.
+func (g *Guard) Admits(shard placement.Shard) bool { return false }
+
+// InFlight counts the admitted requests (Wrap, Enter) of a shard and its mutating calls (Begin, the
+// RoundTripper) that have not ended, over all epochs.
+func (g *Guard) InFlight(shard placement.Shard) (all, mutating int) { return 0, 0 }
+
+// Labels is the label that an object in the namespace has to carry: its shard.
+func (g *Guard) Labels(namespace string) map[string]string { return nil }
+
+// Dropped registers a function that is called with each namespace that this process no longer owns,
+// so that pollers, connections and series of it go. It must be fast.
+func (g *Guard) Dropped(f func(namespace string)) {}
+
+// NotifyDropped calls the functions given to Dropped, in the caller's goroutine.
+func (g *Guard) NotifyDropped(namespace string) {}
