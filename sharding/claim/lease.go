@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +82,11 @@ func checkSettings(lease *coordinationv1.Lease, ours placement.Settings) error {
 	return &SettingsError{Lease: lease.Namespace + "/" + lease.Name, Ours: ours, Theirs: theirs}
 }
 
+// Unwrap gives the placement's own SettingsError, which carries the same two values.
+func (e *SettingsError) Unwrap() error {
+	return &placement.SettingsError{Ours: e.Ours, Theirs: e.Theirs}
+}
+
 // stamp sets labels and annotations on a Lease, in place.
 func stamp(lease *coordinationv1.Lease, o Options, shard placement.Shard) {
 	if lease.Labels == nil {
@@ -107,19 +111,9 @@ func buildEmpty(o Options, shard placement.Shard) *coordinationv1.Lease {
 	return lease
 }
 
-// podUID is the middle part of an identity, podName_podUID_nonce. Empty if it has no such form: then
-// it equals no other.
-func podUID(id placement.Identity) string {
-	parts := strings.Split(string(id), "_")
-	if len(parts) != 3 {
-		return ""
-	}
-	return parts[1]
-}
-
 // isOwnPod says whether other is an older process of self's Pod. The kubelet never runs two, and self
-// is running.
+// is running. An identity without a Pod UID equals no other.
 func isOwnPod(self, other placement.Identity) bool {
-	uid := podUID(self)
-	return self != other && uid != "" && uid == podUID(other)
+	return self != other && self.Member() == other.Member() &&
+		self.PodUID() != "" && self.PodUID() == other.PodUID()
 }

@@ -107,8 +107,9 @@ type Options struct {
 	// ConfirmedDead says whether an identity is dead beyond doubt, so that its Lease may be emptied
 	// before it has expired. It must be fast and is called without locks. Default: never.
 	ConfirmedDead func(placement.Identity) bool
-	// InFlight is the number of mutating calls of a shard in flight, usually Guard.InFlight. Default: 0.
-	InFlight func(placement.Shard) int
+	// InFlight is the number of mutating calls in flight of a shard that were admitted under the epoch
+	// or an earlier one: Guard.MutatingUpTo. It is called without locks. Default: 0.
+	InFlight func(placement.Shard, Epoch) int
 	// Exit ends the process. It is called from the claim's own timer, at the deadline, if a mutating
 	// call of the shard is then still in flight. Default: print the reason and os.Exit(1).
 	Exit func(reason string)
@@ -131,7 +132,7 @@ func (o Options) withDefaults() Options {
 		o.ConfirmedDead = func(placement.Identity) bool { return false }
 	}
 	if o.InFlight == nil {
-		o.InFlight = func(placement.Shard) int { return 0 }
+		o.InFlight = func(placement.Shard, Epoch) int { return 0 }
 	}
 	if o.Exit == nil {
 		o.Exit = func(reason string) {

@@ -104,6 +104,10 @@ func (g *Guard) Admits(shard placement.Shard) bool { return false }
 // RoundTripper) that have not ended, over all epochs.
 func (g *Guard) InFlight(shard placement.Shard) (all, mutating int) { return 0, 0 }
 
+// MutatingUpTo counts the mutating calls in flight of a shard that were admitted under the epoch or an
+// earlier one: what package claim asks before it ends the process.
+func (g *Guard) MutatingUpTo(shard placement.Shard, epoch claim.Epoch) int { return 0 }
+
 // Labels is the label that an object in the namespace has to carry: its shard.
 func (g *Guard) Labels(namespace string) map[string]string { return nil }
 
