@@ -1,0 +1,170 @@
+package sharding
+
+import (
+	"time"
+
+	"example.com/redis-operator/sharding/claim"
+	"example.com/redis-operator/sharding/placement"
+)
+
+// Event is something that the edge has seen or finished; Machine.Step takes one at a time. Slices
+// and maps in an event must not change afterwards.
+type Event interface {
+	// apply notes the fact. Conclusions are drawn in one place, after it.
+	apply(m *Machine, now time.Time)
+}
+
+// Tick says that time has passed.
+type Tick struct{}
+
+// Joined says that the process has a new identity, written to its termination log, and a presence
+// Lease under it.
+type Joined struct{ Identity Identity }
+
+// PlacementSeen shows P as the watch, a read or an own write returned it; nil says that there is
+// none.
+type PlacementSeen struct{ Placement *placement.Placement }
+
+// PlacementWritten says that the write asked for by WritePlacement has ended. What is stored then
+// is told by a PlacementSeen before it.
+type PlacementWritten struct{ Err error }
+
+// ExpectedSeen shows the expected members and the resourceVersion of the StatefulSet that names
+// them; no version for a fixed list.
+type ExpectedSeen struct {
+	Members []Member
+	Version string
+}
+
+// DirectorySynced says that the directory knows all namespaces with root objects.
+type DirectorySynced struct{}
+
+// PresenceSeen shows another process's presence Lease or the own one.
+type PresenceSeen struct {
+	Identity  Identity
+	Version   string // resourceVersion of the Lease; empty: it is gone
+	Placement string // version of P that the process has seen
+	Warmed    []Shard
+}
+
+// PresenceRenewed says that an own renewal was written and answered with this version.
+type PresenceRenewed struct{ Version string }
+
+// ExpiryVerified is the answer to VerifyExpiry: whether the Lease still has the version timed.
+type ExpiryVerified struct {
+	Identity  Identity
+	Version   string
+	Unchanged bool
+}
+
+// Terminated shows the message of a terminated container in the kubelet's status of a Pod.
+type Terminated struct {
+	PodUID  string
+	Message string
+}
+
+// ClaimChanged is an event of a claim.
+type ClaimChanged struct {
+	Shard Shard
+	Type  claim.EventType
+	Epoch claim.Epoch
+	// Unclean says that the predecessor did not release: its last calls may still be on their way.
+	Unclean bool
+}
+
+// HolderSeen shows who a shard's Lease names as its holder; empty for a free or missing Lease.
+type HolderSeen struct {
+	Shard  Shard
+	Holder Identity
+}
+
+// ClaimsLagging says whether own renewals fail to come back on the watch of the shard Leases.
+type ClaimsLagging struct{ Lagging bool }
+
+// Warmed says that all scopes of a shard are loaded, but for those reported as stuck. It carries the
+// number of the Warm that it answers.
+type Warmed struct {
+	Shard Shard
+	Seq   int
+}
+
+// Drained says that no call of the shard is in flight any more, or, with Overran, that some still
+// are after the drain's bound. It carries the number of the Drain that it answers.
+type Drained struct {
+	Shard   Shard
+	Seq     int
+	Overran bool
+}
+
+// Stopping says that the process is to stop.
+type Stopping struct{}
+
+func (Tick) apply(*Machine, time.Time) {}
+
+func (e Joined) apply(m *Machine, _ time.Time) {
+	m.self, m.registered, m.rejoining = e.Identity, false, false
+	m.dirty = true
+}
+
+func (e PlacementSeen) apply(m *Machine, now time.Time) { m.placementSeen(e.Placement, now) }
+
+func (e PlacementWritten) apply(m *Machine, now time.Time) {
+	m.writing = false
+	m.dirty = true
+	if e.Err != nil {
+		m.writeAgainAt = now.Add(m.config.RetryPeriod / 4)
+	}
+}
+
+func (e ExpectedSeen) apply(m *Machine, _ time.Time) {
+	if m.expectedKnown && isOlder(e.Version, m.expectedVersion) {
+		return
+	}
+	m.expected, m.expectedVersion, m.expectedKnown = e.Members, e.Version, true
+	m.dirty = true
+}
+
+func (DirectorySynced) apply(m *Machine, _ time.Time) { m.directorySynced, m.dirty = true, true }
+
+func (e PresenceSeen) apply(m *Machine, now time.Time) {
+	if e.Identity == m.self {
+		if e.Version != "" {
+			m.observer.Echoed(e.Version, now)
+		}
+		return
+	}
+	m.observer.Seen(e.Identity, e.Version, now)
+	m.presences[e.Identity] = e
+	if e.Version == "" {
+		delete(m.presences, e.Identity)
+	}
+	m.noteNewerPlacement(e.Placement, now)
+}
+
+func (e PresenceRenewed) apply(m *Machine, now time.Time) { m.observer.Acked(e.Version, now) }
+
+func (e ExpiryVerified) apply(m *Machine, now time.Time) {
+	delete(m.verifying, e.Identity)
+	version, expired := m.observer.Expired(e.Identity, now)
+	if e.Unchanged && expired && version == e.Version {
+		m.deaths[e.Identity] = placement.Expired
+		m.dirty = true
+	}
+}
+
+func (e Terminated) apply(m *Machine, _ time.Time) {
+	if m.terminated[e.PodUID] != e.Message {
+		m.terminated[e.PodUID] = e.Message
+		m.dirty = true
+	}
+}
+
+func (e HolderSeen) apply(m *Machine, _ time.Time) { m.shards[e.Shard].holder = e.Holder }
+
+func (e ClaimsLagging) apply(m *Machine, _ time.Time) { m.claimsLagging = e.Lagging }
+
+func (Stopping) apply(m *Machine, now time.Time) {
+	if m.stopAt.IsZero() {
+		m.stopAt, m.dirty = now, true
+	}
+}

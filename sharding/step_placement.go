@@ -1,0 +1,198 @@
+package sharding
+
+import (
+	"errors"
+	"time"
+
+	"example.com/redis-operator/sharding/membership"
+	"example.com/redis-operator/sharding/placement"
+)
+
+// placementSeen takes over a P that is not older than the one known. A missing P changes nothing
+// in what the process does: it goes on with its last copy, from which P is created again.
+func (m *Machine) placementSeen(p *placement.Placement, now time.Time) {
+	if p == nil {
+		if m.absentSince.IsZero() {
+			m.absentSince, m.dirty = now, true
+		}
+		return
+	}
+	if m.p != nil && isOlder(p.Version, m.p.Version) {
+		return
+	}
+	m.absentSince, m.newerSince = time.Time{}, time.Time{}
+	if m.p != nil && m.p.Version == p.Version {
+		return
+	}
+	if p.Settings != m.config.Settings {
+		m.do(Refuse{Err: &placement.SettingsError{Ours: m.config.Settings, Theirs: p.Settings}})
+		return
+	}
+	m.p, m.dirty = p, true
+	for shard := range m.acting {
+		m.acting[shard], _ = p.ActingIdentity(Shard(shard))
+	}
+	m.collectDead()
+}
+
+// collectDead has the presence Leases of dead processes deleted, and forgets those that P does not
+// name any more.
+func (m *Machine) collectDead() {
+	for _, process := range m.p.Processes {
+		if process.State == placement.Dead && process.Identity != m.self && !m.collected[process.Identity] {
+			m.collected[process.Identity] = true
+			m.do(CollectPresence{Identity: process.Identity})
+		}
+	}
+	for _, identity := range m.observer.Identities() {
+		if process, ok := m.p.Process(identity); ok && process.State != placement.Dead {
+			continue
+		}
+		if _, present := m.presences[identity]; !present {
+			m.observer.Forget(identity)
+		}
+	}
+	for identity := range m.deaths {
+		if _, ok := m.p.Process(identity); !ok {
+			delete(m.deaths, identity)
+		}
+	}
+}
+
+// concludePlacement writes P where it differs from what this process computes.
+func (m *Machine) concludePlacement(now time.Time) {
+	if m.writing || m.self == "" || !m.dirty {
+		return
+	}
+	if now.Before(m.writeAgainAt) {
+		m.wakeAt(m.writeAgainAt, now)
+		return
+	}
+	base, ok := m.placementBase(now)
+	if !ok {
+		return
+	}
+	m.dirty = false
+	next := m.computePlacement(base)
+	if base.Version != "" && next.Equal(base) {
+		return
+	}
+	m.writing = true
+	m.do(WritePlacement{Placement: next})
+}
+
+// placementBase returns the P to start from: the one that is stored, the last copy where that was
+// deleted, or a new one where none was ever read and a Lease duration has passed in which those
+// who had read one could have created it again.
+func (m *Machine) placementBase(now time.Time) (placement.Placement, bool) {
+	if m.p == nil && m.absentSince.IsZero() || !m.expectedKnown {
+		return placement.Placement{}, false
+	}
+	if m.p == nil {
+		from := m.absentSince.Add(m.config.LeaseDuration)
+		if now.Before(from) || !m.observer.Timing(now) {
+			m.wakeAt(from, now)
+			return placement.Placement{}, false
+		}
+		return placement.New(m.config.Settings, m.config.Timings), true
+	}
+	base := m.p.Clone()
+	if !m.absentSince.IsZero() {
+		base.Version = ""
+	}
+	return base, true
+}
+
+// computePlacement returns what this process would have P say.
+func (m *Machine) computePlacement(base placement.Placement) placement.Placement {
+	next := base
+	apply := func(changed placement.Placement, err error) {
+		if err == nil {
+			changed.Version = next.Version
+			next = changed
+		}
+	}
+	// A view of the StatefulSet that is older than P's changes nothing (StaleError).
+	apply(next.Expect(m.expected, m.expectedVersion))
+	for _, process := range base.Processes {
+		if cause, dead := m.deathOf(process); dead {
+			apply(next.MarkDead(process.Identity, cause))
+		}
+	}
+	next = m.recordSelf(next)
+	if !next.Equal(base) {
+		version := next.Version
+		next = next.Prune(func(identity Identity) bool { return m.isInUse(identity) })
+		next.Version = version
+	}
+	return next
+}
+
+// deathOf tells whether this process knows of a death that P does not record yet.
+func (m *Machine) deathOf(process placement.Process) (placement.DeathCause, bool) {
+	if process.Identity == m.self {
+		return "", false
+	}
+	message := m.terminated[process.Identity.PodUID()]
+	if process.Cause != placement.Confirmed &&
+		membership.ConfirmsDeath(process.Identity.PodUID(), message, process.Identity) {
+		return placement.Confirmed, true
+	}
+	cause, known := m.deaths[process.Identity]
+	return cause, known && process.State != placement.Dead
+}
+
+// recordSelf enters the own state. A process that P has named before and does not name any more, or
+// names dead, enters nothing: it joins anew first.
+func (m *Machine) recordSelf(next placement.Placement) placement.Placement {
+	process, known := next.Process(m.self)
+	stopping := !m.stopAt.IsZero()
+	if known && process.State == placement.Dead || !known && (m.registered || stopping) {
+		return next
+	}
+	if stopping && !m.holdsAny() {
+		// Nothing is held and nothing will be: the entry may go like that of any dead process.
+		if dead, err := next.MarkDead(m.self, placement.Confirmed); err == nil {
+			dead.Version = next.Version
+			return dead
+		}
+	}
+	for _, state := range m.ownStates(known) {
+		recorded, err := next.Record(m.self, state)
+		if err != nil {
+			var backwards *placement.StateError
+			if errors.As(err, &backwards) {
+				continue
+			}
+			return next
+		}
+		recorded.Version = next.Version
+		next = recorded
+	}
+	return next
+}
+
+// ownStates are the states to go through, in order.
+func (m *Machine) ownStates(known bool) []placement.State {
+	if !m.stopAt.IsZero() {
+		return []placement.State{placement.Leaving}
+	}
+	var states []placement.State
+	if !known {
+		states = append(states, placement.Joining)
+	}
+	if m.directorySynced {
+		states = append(states, placement.Serving)
+	}
+	return states
+}
+
+// isInUse tells whether a dead identity must stay in P: a shard Lease may still name it.
+func (m *Machine) isInUse(identity Identity) bool {
+	for shard := range m.shards {
+		if m.shards[shard].holder == identity {
+			return true
+		}
+	}
+	return false
+}
