@@ -31,6 +31,8 @@ type tenure struct {
 	// silent is set while the claim is being given up: what is acquired then (a write whose answer came
 	// late) is not announced, it is released.
 	silent bool
+	// announced is set once Acquired was told for the present epoch.
+	announced bool
 }
 
 // notice is something that has happened to a tenure.
@@ -61,10 +63,8 @@ func (t *tenure) wrote(sent, now time.Time, version string) []notice {
 	before := t.phase
 	t.sent, t.version = sent, version
 	if before == unheld {
-		t.phase, t.epoch = held, Epoch(version)
-		if !t.silent {
-			out = append(out, notice{kind: Acquired, epoch: t.epoch})
-		}
+		t.phase, t.epoch, t.announced = held, Epoch(version), false
+		out = append(out, t.announce()...)
 	} else {
 		t.phase = held
 		if before != held {
@@ -73,6 +73,15 @@ func (t *tenure) wrote(sent, now time.Time, version string) []notice {
 	}
 	// An answer may come so late that the write is old already.
 	return append(out, t.tick(now)...)
+}
+
+// announce tells of an acquisition that has not been told of.
+func (t *tenure) announce() []notice {
+	if t.phase == unheld || t.silent || t.announced {
+		return nil
+	}
+	t.announced = true
+	return []notice{{kind: Acquired, epoch: t.epoch}}
 }
 
 // tick takes in that time has passed.
@@ -99,16 +108,23 @@ func (t *tenure) lose(now time.Time, why Reason) []notice {
 	if t.phase == unheld {
 		return nil
 	}
-	t.exitAt, t.exitEpoch = t.deadline(), t.epoch
-	if soon := now.Add(t.timings.CancelLead); why == ReasonTaken && soon.Before(t.exitAt) {
-		t.exitAt = soon
+	at := t.deadline()
+	if soon := now.Add(t.timings.CancelLead); why == ReasonTaken && soon.Before(at) {
+		at = soon
 	}
+	if t.exitAt.IsZero() || at.Before(t.exitAt) {
+		t.exitAt = at
+	}
+	t.exitEpoch = t.epoch
 	t.phase, t.version = unheld, ""
 	return []notice{{kind: Lost, epoch: t.epoch, reason: why}}
 }
 
 // released ends the tenure after its Lease was emptied by Release, that is, after the drain.
 func (t *tenure) released() []notice {
+	if t.phase == unheld {
+		return nil
+	}
 	epoch := t.epoch
 	t.phase, t.version, t.epoch = unheld, "", ""
 	return []notice{{kind: Released, epoch: epoch}}

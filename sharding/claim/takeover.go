@@ -2,8 +2,12 @@ package claim
 
 import (
 	"context"
+	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // EmptyReason says why another process's Lease may be emptied.
@@ -16,11 +20,59 @@ const (
 	EmptyOwnPod    EmptyReason = "OwnPod"    // the holder is an older process of the own Pod
 )
 
-// Empty removes the holder of a Lease, provided that the Lease still has the given resourceVersion.
-// A conflict comes back as such (apierrors.IsConflict): the Lease has changed since it was judged.
+// Empty removes the holder of a Lease, provided that the Lease still has the resourceVersion of the
+// one given: then no renewal has come in between, and what was judged still holds. A conflict comes
+// back as such (apierrors.IsConflict).
 //
 // A contending Claim does this by itself; it is exported for those who clean up after a dead holder
-// without taking its shard.
-func Empty(ctx context.Context, o Options, lease *coordinationv1.Lease, why EmptyReason) (*coordinationv1.Lease, error) {
-	return nil, nil
+// without taking its shard. Of the options it needs Client, Settings and Timings.
+func Empty(
+	ctx context.Context, o Options, lease *coordinationv1.Lease, why EmptyReason,
+) (*coordinationv1.Lease, error) {
+	if err := checkSettings(lease, o.Settings); err != nil {
+		return nil, err
+	}
+	answer, err := vacate(ctx, o, lease)
+	if err != nil {
+		return nil, fmt.Errorf("emptying Lease %s of %s (%s): %w", lease.Name, HolderOf(lease), why, err)
+	}
+	return answer, nil
+}
+
+// vacate writes a Lease without a holder over the given version of it. The transitions stay: the
+// next elector counts on.
+func vacate(ctx context.Context, o Options, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timings.ClientTimeout())
+	defer cancel()
+	lease = lease.DeepCopy()
+	lease.Spec.HolderIdentity = ptr.To("")
+	lease.Spec.AcquireTime, lease.Spec.RenewTime = nil, nil
+	return o.Client.Leases(lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
+}
+
+// takeOver empties the Lease as last seen. Where that fails it looks again; where even that fails, it
+// starts timing anew.
+func (c *Claim) takeOver(ctx context.Context, why EmptyReason) {
+	c.mu.Lock()
+	lease := c.seen.lease
+	c.mu.Unlock()
+	if lease == nil {
+		return
+	}
+	answer, err := Empty(ctx, c.o, lease, why)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.see(answer, answer.ResourceVersion)
+		return
+	}
+	if !apierrors.IsConflict(err) {
+		c.mu.Lock()
+		c.lastErr = err
+		c.mu.Unlock()
+		c.pause(ctx, c.o.Timings.RetryPeriod/4)
+	}
+	if !c.poll(ctx) {
+		c.pause(ctx, c.o.Timings.RetryPeriod)
+	}
 }

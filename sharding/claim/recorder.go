@@ -1,0 +1,153 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// recorder is the LeasesGetter that the elector is given. It records the send time and the version of
+// each successful write, tells the claim what reads have shown, refuses to create a Lease that another
+// may rely on, and stamps labels and annotations. Of the interface only Get, Create and Update are
+// ever called by the elector; the others would panic.
+type recorder struct {
+	coordinationv1client.LeaseInterface
+	c *Claim
+}
+
+// Leases gives the recorder itself: the elector knows one Lease in one namespace.
+func (r *recorder) Leases(string) coordinationv1client.LeaseInterface { return r }
+
+// Get reads the Lease. It answers a *SettingsError for a Lease of other settings.
+func (r *recorder) Get(ctx context.Context, _ string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	lease, err := r.c.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.c.refusal(); err != nil {
+		return nil, err
+	}
+	return lease.DeepCopy(), nil
+}
+
+// Create writes a missing Lease, if nobody else can still rely on it.
+func (r *recorder) Create(
+	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
+	if err := r.c.mayCreate(); err != nil {
+		return nil, err
+	}
+	return r.c.write(ctx, lease, func(ctx context.Context, l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+		return r.c.leases().Create(ctx, l, metav1.CreateOptions{})
+	})
+}
+
+// Update acquires or renews. It goes by the resourceVersion of the Lease that was read or written last.
+func (r *recorder) Update(
+	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
+	if err := r.c.mayUpdate(); err != nil {
+		return nil, err
+	}
+	return r.c.write(ctx, lease, func(ctx context.Context, l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+		return r.c.leases().Update(ctx, l, metav1.UpdateOptions{})
+	})
+}
+
+func (c *Claim) leases() coordinationv1client.LeaseInterface {
+	return c.o.Client.Leases(c.o.Namespace)
+}
+
+func (c *Claim) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}
+
+// mayCreate says whether a missing Lease may be created: by the process whose claim on it is inside
+// its deadline, by others once it has been seen missing for a Lease duration.
+func (c *Claim) mayCreate() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.o.Now()
+	if c.tenure.isLive(now) || (c.seen.known && c.seen.lease == nil && !now.Before(c.seen.ripe())) {
+		return nil
+	}
+	return fmt.Errorf("creating Lease %s: %w", c.name, ErrAbsent)
+}
+
+// mayUpdate keeps the elector from taking a Lease over by itself: another's Lease is emptied first.
+func (c *Claim) mayUpdate() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused != nil {
+		return c.refused
+	}
+	if holder := HolderOf(c.seen.lease); holder != "" && holder != c.o.Identity {
+		return fmt.Errorf("acquiring Lease %s of %s: %w", c.name, holder, ErrHeld)
+	}
+	return nil
+}
+
+// write stamps the Lease, sends it, and records the outcome.
+func (c *Claim) write(
+	ctx context.Context, lease *coordinationv1.Lease,
+	send func(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error),
+) (*coordinationv1.Lease, error) {
+	lease = lease.DeepCopy()
+	stamp(lease, c.o, c.shard)
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timings.ClientTimeout())
+	defer cancel()
+	sent := c.o.Now()
+	answer, err := send(ctx, lease)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.o.Now()
+	if err != nil {
+		c.lastErr = err
+		c.unsure = c.unsure || isUnsure(err)
+		return nil, err
+	}
+	c.lastErr, c.unsure, c.own = nil, false, answer.DeepCopy()
+	c.echo.wrote(answer.ResourceVersion, now)
+	c.seen.see(answer, answer.ResourceVersion, now, c.o.Timings.LeaseDuration)
+	if HolderOf(c.seen.lease) != c.o.Identity && c.tenure.phase == unheld {
+		// The watch was faster than the answer, and shows that the Lease has gone on to another.
+		return answer, nil
+	}
+	c.advance(c.tenure.wrote(sent, now, answer.ResourceVersion))
+	return answer, nil
+}
+
+// isUnsure says whether a write that failed so may have been carried out all the same.
+func isUnsure(err error) bool {
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err),
+		apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsUnauthorized(err):
+		return false
+	}
+	return true
+}
+
+// read reads the Lease and takes in what it shows.
+func (c *Claim) read(ctx context.Context) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timings.ClientTimeout())
+	defer cancel()
+	lease, err := c.leases().Get(ctx, c.name, metav1.GetOptions{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.see(lease, lease.ResourceVersion)
+	case apierrors.IsNotFound(err):
+		c.see(nil, "")
+	case !errors.Is(err, context.Canceled):
+		c.lastErr = err
+	}
+	return lease, err
+}
