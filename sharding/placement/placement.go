@@ -103,12 +103,13 @@ func (p Placement) ActingIdentity(shard Shard) (Identity, bool) {
 
 // Live returns the newest serving identity of the member; false if the member is not live.
 func (p Placement) Live(member Member) (Identity, bool) {
-	for _, process := range slices.Backward(p.Processes) {
-		if process.Member == member && process.State == Serving {
-			return process.Identity, true
+	var newest Process
+	for _, process := range p.Processes {
+		if process.Member == member && process.State == Serving && process.Joined > newest.Joined {
+			newest = process
 		}
 	}
-	return "", false
+	return newest.Identity, newest.Joined > 0
 }
 
 func (p Placement) isLive(member Member) bool {
