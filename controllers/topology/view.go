@@ -154,12 +154,6 @@ func (n Node) IsStopped() bool {
 	return !n.Alive && (!n.ContainerRunning || n.Refused && !n.Ready)
 }
 
-// IsAtGate reports whether the node may be waiting at its start gate: the container runs, nothing
-// listens, and there is no append-only file that would let it pass.
-func (n Node) IsAtGate() bool {
-	return n.ContainerRunning && n.IsStopped() && n.Address.IP != "" && !n.AOF && !n.Deleting
-}
-
 // Peer is what this node believes of the node with the given ID.
 func (n Node) Peer(id string) (Peer, bool) {
 	i, found := slices.BinarySearchFunc(n.Known, id, func(p Peer, id string) int { return cmp.Compare(p.ID, id) })

@@ -104,6 +104,8 @@ const (
 	SizeChange ProblemKind = "SizeChange"
 	// StrayKeys: a node owns no slot and holds keys, so that it can neither replicate nor be emptied.
 	StrayKeys ProblemKind = "StrayKeys"
+	// SplitGroup: two nodes of one group own slots, each its own.
+	SplitGroup ProblemKind = "SplitGroup"
 	// NoElection: a primary does not answer, is not known to be stopped, and no election is possible.
 	NoElection ProblemKind = "NoElection"
 	// OpenSlots: slots are marked as migrating or importing.
@@ -154,16 +156,3 @@ type Plan struct {
 
 // Settled reports whether nothing is to be done and nothing is awaited.
 func (p Plan) Settled() bool { return p.Phase == PhaseSettled }
-
-// How soon to look again.
-const (
-	// afterSteps lets gossip carry what was just said.
-	afterSteps = 50 * time.Millisecond
-	// whileWaiting is the pace of looking while something is awaited.
-	whileWaiting = 100 * time.Millisecond
-)
-
-// Next decides what to do now. The view's nodes must be ordered as topology.Sort does.
-func Next(desired topology.Desired, view topology.View, now time.Time) Plan {
-	return Plan{Phase: PhaseForming, Wait: whileWaiting}
-}

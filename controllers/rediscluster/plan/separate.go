@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"slices"
+
+	"example.com/redis-operator/controllers/topology"
+)
+
+// separate divides the nodes that answered into those that belong to this cluster or are free to join it, and those of
+// other clusters. An address may be that of a Pod that is long gone, and in use by somebody else: to meet what listens
+// there would merge two clusters for good.
+//
+// Nodes that know each other, or know a third in common, form a party. The party with most slots is the cluster. Another
+// party is foreign when it claims slots that the cluster has too. So is one, be it the largest, in which strangers that
+// are alive, and at no address of a Pod, outnumber the Pods.
+func separate(view topology.View) (members, foreign []topology.Node) {
+	parties := computeParties(view.Nodes)
+	var core *party
+	for i := range parties {
+		p := &parties[i]
+		p.foreign = p.strangers(view) > len(p.nodes)
+		if !p.foreign && (core == nil || p.slots().Len() > core.slots().Len()) {
+			core = p
+		}
+	}
+	for i := range parties {
+		p := &parties[i]
+		if core != nil && p != core && !p.foreign {
+			p.foreign = !p.slots().Intersect(core.slots()).IsEmpty()
+		}
+		if p.foreign {
+			foreign = append(foreign, p.nodes...)
+		} else {
+			members = append(members, p.nodes...)
+		}
+	}
+	topology.Sort(members)
+	topology.Sort(foreign)
+	return members, foreign
+}
+
+// party is a set of nodes that know each other.
+type party struct {
+	ids     map[string]bool
+	nodes   []topology.Node
+	foreign bool
+}
+
+// computeParties joins nodes with common knowledge, in the order of the nodes.
+func computeParties(nodes []topology.Node) []party {
+	var parties []party
+	for _, n := range nodes {
+		if !n.Reachable {
+			continue
+		}
+		merged := party{ids: map[string]bool{n.ID: true}, nodes: []topology.Node{n}}
+		for _, p := range n.Known {
+			if !p.Handshake {
+				merged.ids[p.ID] = true
+			}
+		}
+		var rest []party
+		for _, p := range parties {
+			if !p.overlaps(merged) {
+				rest = append(rest, p)
+				continue
+			}
+			for id := range p.ids {
+				merged.ids[id] = true
+			}
+			merged.nodes = slices.Concat(p.nodes, merged.nodes)
+		}
+		parties = append(rest, merged)
+	}
+	return parties
+}
+
+func (p party) overlaps(q party) bool {
+	for id := range p.ids {
+		if q.ids[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// slots is everything that somebody in the party owns.
+func (p party) slots() topology.SlotSet {
+	var out topology.SlotSet
+	for _, cl := range computeClaims(p.nodes) {
+		out = out.Union(cl.slots)
+	}
+	return out
+}
+
+// strangers counts the IDs that the party believes alive, and that are at no address of a Pod.
+func (p party) strangers(view topology.View) int {
+	count := 0
+	for id := range p.ids {
+		if slices.ContainsFunc(p.nodes, func(n topology.Node) bool { return n.ID == id }) {
+			continue
+		}
+		if p.isAlive(id) && !slices.ContainsFunc(view.Nodes, func(n topology.Node) bool {
+			return slices.ContainsFunc(p.nodes, func(m topology.Node) bool {
+				peer, ok := m.Peer(id)
+				return ok && peer.Address.Same(n.Address)
+			})
+		}) {
+			count++
+		}
+	}
+	return count
+}
+
+// isAlive reports whether a node of the party has a link to this ID and no suspicion against it.
+func (p party) isAlive(id string) bool {
+	return slices.ContainsFunc(p.nodes, func(n topology.Node) bool {
+		peer, ok := n.Peer(id)
+		return ok && peer.LinkUp && !isSuspect(peer)
+	})
+}
+
+// isSuspect reports whether the one who lists the peer believes that it may be dead.
+func isSuspect(p topology.Peer) bool { return p.Fail || p.MaybeFail || p.NoAddress }
