@@ -8,7 +8,7 @@
 // before its Lease is released (I1), and it drops requests and timers of shards that are not held
 // (I5).
 //
-// It does not decide who holds a shard, never touches a Lease, and never starts a goroutine. What it
+// It does not decide who holds a shard, and never touches a Lease. What it
 // cannot see is a call that has left the process: one that was cancelled may still be carried out by
 // a slow server. Preconditions and the server's own fence are for that.
 //

@@ -3,6 +3,10 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"example.com/redis-operator/sharding/claim"
@@ -66,54 +70,187 @@ func DefaultExempt() []Resource {
 	}
 }
 
+// DefaultShardLabel is the key of the label that carries an object's shard.
+const DefaultShardLabel = "cache.example.com/shard"
+
 // Guard admits, counts and refuses. See the package's comment.
 type Guard struct {
-	o Options
+	o      Options
+	exempt map[Resource]bool
+
+	mu      sync.Mutex // guards all below, and what the tenures and grants hold
+	shards  map[placement.Shard]*shard
+	dropped []func(namespace string)
 }
 
 // New returns a guard that admits nothing yet.
-func New(o Options) (*Guard, error) { return &Guard{o: o}, nil }
+func New(o Options) (*Guard, error) {
+	if err := o.Settings.Validate(); err != nil {
+		return nil, fmt.Errorf("guarding shards: %w", err)
+	}
+	if o.CancelLead < 0 {
+		return nil, fmt.Errorf("guarding shards: CancelLead %s is negative", o.CancelLead)
+	}
+	if o.ShardLabel == "" {
+		o.ShardLabel = DefaultShardLabel
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	g := &Guard{o: o, exempt: map[Resource]bool{}, shards: map[placement.Shard]*shard{}}
+	for _, r := range append(DefaultExempt(), o.Exempt...) {
+		g.exempt[r] = true
+	}
+	return g, nil
+}
 
 // Admit opens a shard under an epoch. With the present epoch it opens the shard again after
-// StopAdmitting, Drain or Cancel; what Cancel has ended stays ended. Deadline is asked at each call;
-// use Event.Deadline of package claim, which is zero, long past, once the epoch is over.
-func (g *Guard) Admit(shard placement.Shard, epoch claim.Epoch, deadline func() time.Time) {}
+// StopAdmitting, Drain or Cancel; what Cancel has ended stays ended. Deadline is asked at each call
+// and must be fast; use Event.Deadline of package claim, which is zero, long past, once the epoch is
+// over.
+func (g *Guard) Admit(number placement.Shard, epoch claim.Epoch, deadline func() time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.shard(number)
+	if s.current == nil || s.current.epoch != epoch {
+		s.revoke()
+		s.current = &tenure{shard: number, epoch: epoch}
+		s.all = append(s.all, s.current)
+	}
+	t := s.current
+	t.deadline = deadline
+	t.mode = open
+	if t.grant == nil || t.grant.cancelled {
+		t.grant = newGrant(t)
+	}
+}
 
-// StopAdmitting closes a shard to new requests, which are put off. What was admitted goes on.
-func (g *Guard) StopAdmitting(shard placement.Shard) {}
+// StopAdmitting closes a shard to new requests, which are put off. What was admitted goes on. A shard
+// that is draining goes on draining.
+func (g *Guard) StopAdmitting(number placement.Shard) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.shard(number).current; t != nil && t.mode == open {
+		t.mode = closed
+	}
+}
 
 // Drain closes a shard to new requests, has Check answer ErrDraining, and waits until no mutating
 // call of the present or an earlier epoch is in flight. Requests in flight are not waited for: they can
 // only read from then on. When ctx ends first it returns an error with the count, and the shard goes
 // on draining until Admit or Revoke.
-func (g *Guard) Drain(ctx context.Context, shard placement.Shard) error { return nil }
+func (g *Guard) Drain(ctx context.Context, number placement.Shard) error {
+	g.mu.Lock()
+	s := g.shard(number)
+	if s.current != nil {
+		s.current.mode = draining
+	}
+	before := append([]*tenure(nil), s.all...) // not those that begin meanwhile
+	for {
+		n := mutatingOf(before)
+		if n == 0 {
+			g.mu.Unlock()
+			return nil
+		}
+		changed := s.waitForChange()
+		g.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("draining shard %d, %d mutating calls in flight: %w", number, n, ctx.Err())
+		}
+		g.mu.Lock()
+	}
+}
 
 // Cancel closes a shard and cancels the contexts of everything admitted until now; their Check answers
 // ErrExpired.
-func (g *Guard) Cancel(shard placement.Shard) {}
+func (g *Guard) Cancel(number placement.Shard) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.shard(number).current; t != nil {
+		if t.mode == open {
+			t.mode = closed
+		}
+		t.cancel()
+	}
+}
 
 // Revoke cancels, and forgets that the shard is held: requests and timers are dropped from then on.
 // What is still in flight goes on being counted. The functions given to Dropped are not called; see
 // NotifyDropped.
-func (g *Guard) Revoke(shard placement.Shard) {}
+func (g *Guard) Revoke(number placement.Shard) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shard(number).revoke()
+}
 
 // Admits says whether a new request of the shard would be admitted now.
-func (g *Guard) Admits(shard placement.Shard) bool { return false }
+func (g *Guard) Admits(number placement.Shard) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.shard(number).current
+	return t != nil && t.mode == open && g.isInTime(t)
+}
 
 // InFlight counts the admitted requests (Wrap, Enter) of a shard and its mutating calls (Begin, the
 // RoundTripper) that have not ended, over all epochs.
-func (g *Guard) InFlight(shard placement.Shard) (all, mutating int) { return 0, 0 }
+func (g *Guard) InFlight(number placement.Shard) (all, mutating int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.shard(number)
+	for _, t := range s.all {
+		all += t.requests
+	}
+	return all, mutatingOf(s.all)
+}
 
 // MutatingUpTo counts the mutating calls in flight of a shard that were admitted under the epoch or an
 // earlier one: what package claim asks before it ends the process.
-func (g *Guard) MutatingUpTo(shard placement.Shard, epoch claim.Epoch) int { return 0 }
+func (g *Guard) MutatingUpTo(number placement.Shard, epoch claim.Epoch) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for _, t := range g.shard(number).all {
+		if !t.epoch.After(epoch) {
+			n += t.mutating
+		}
+	}
+	return n
+}
+
+// ShardOf is the shard of a namespace.
+func (g *Guard) ShardOf(namespace string) placement.Shard { return g.o.Settings.ShardOf(namespace) }
 
 // Labels is the label that an object in the namespace has to carry: its shard.
-func (g *Guard) Labels(namespace string) map[string]string { return nil }
+func (g *Guard) Labels(namespace string) map[string]string {
+	return map[string]string{g.o.ShardLabel: strconv.Itoa(int(g.ShardOf(namespace)))}
+}
 
 // Dropped registers a function that is called with each namespace that this process no longer owns,
 // so that pollers, connections and series of it go. It must be fast.
-func (g *Guard) Dropped(f func(namespace string)) {}
+func (g *Guard) Dropped(f func(namespace string)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dropped = append(g.dropped, f)
+}
 
 // NotifyDropped calls the functions given to Dropped, in the caller's goroutine.
-func (g *Guard) NotifyDropped(namespace string) {}
+func (g *Guard) NotifyDropped(namespace string) {
+	g.mu.Lock()
+	dropped := slices.Clone(g.dropped)
+	g.mu.Unlock()
+	for _, f := range dropped {
+		f(namespace)
+	}
+}
+
+// nobody observes nothing.
+type nobody struct{}
+
+func (nobody) Reconciled(placement.Shard, time.Duration) {}
+func (nobody) Dropped(placement.Shard)                   {}
+func (nobody) Refused(placement.Shard, error)            {}

@@ -1,0 +1,58 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// putOffBy is when a request of a shard that is held but closed comes again. It is short: a handover
+// is over by then and the request dropped, or the drain has been given up.
+const putOffBy = 500 * time.Millisecond
+
+// Wrap returns a reconciler that lets a request through to inner only under a live claim on the shard
+// of its namespace, with the admission in its context. Requests of a shard that is not held are
+// dropped, as is what inner returned if the shard was lost meanwhile: the next owner reconciles all
+// of it. Requests of a shard that is held but closed are put off.
+func Wrap[R comparable](
+	g *Guard, inner reconcile.TypedReconciler[R], namespaceOf func(R) string,
+) reconcile.TypedReconciler[R] {
+	return &guarded[R]{g: g, inner: inner, namespaceOf: namespaceOf}
+}
+
+type guarded[R comparable] struct {
+	g           *Guard
+	inner       reconcile.TypedReconciler[R]
+	namespaceOf func(R) string
+}
+
+// Reconcile is the gate in front of inner.
+func (r *guarded[R]) Reconcile(ctx context.Context, request R) (reconcile.Result, error) {
+	number := r.g.ShardOf(r.namespaceOf(request))
+	grant, err := r.g.enter(number)
+	switch {
+	case errors.Is(err, ErrNotAdmitted):
+		r.g.o.Observer.Dropped(number)
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{RequeueAfter: putOffBy}, nil
+	}
+	start := r.g.o.Now()
+	result, err := r.reconcile(ctx, grant, request)
+	r.g.o.Observer.Reconciled(number, r.g.o.Now().Sub(start))
+	if !r.g.isCurrent(grant) {
+		if err != nil || !result.IsZero() {
+			r.g.o.Observer.Dropped(number)
+		}
+		return reconcile.Result{}, nil
+	}
+	return result, err
+}
+
+func (r *guarded[R]) reconcile(ctx context.Context, grant *grant, request R) (reconcile.Result, error) {
+	ctx, leave := r.g.bind(ctx, grant)
+	defer leave()
+	return r.inner.Reconcile(ctx, request)
+}
