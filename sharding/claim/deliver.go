@@ -10,7 +10,7 @@ import (
 func (c *Claim) advance(notices []notice) {
 	now := c.o.Now()
 	for _, n := range notices {
-		e := Event{Shard: c.shard, Type: n.kind, Epoch: n.epoch, Reason: n.reason, At: now}
+		e := Event{Shard: c.shard, Type: n.kind, Epoch: n.epoch, Unclean: n.unclean, Reason: n.reason, At: now}
 		switch n.kind {
 		case Stalled, Expiring, Lost, Refused:
 			e.Err = c.lastErr

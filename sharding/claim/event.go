@@ -59,6 +59,10 @@ type Event struct {
 	Type  EventType
 	// Epoch is the tenure the event belongs to; empty for Refused.
 	Epoch Epoch
+	// Unclean is set for Acquired where the Lease was not released before: calls of an earlier holder
+	// may still be on their way, so wait a moment before the first write. A Lease that this process
+	// itself was still stored as holder of, and one that was never held, are clean.
+	Unclean bool
 	// Reason is set for Lost.
 	Reason Reason
 	// Err is what went wrong last: with Stalled, Expiring, Lost and Refused; may be nil.

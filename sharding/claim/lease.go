@@ -20,6 +20,9 @@ const (
 	// ShardsAnnotation and HashAnnotation record the settings under which a Lease is used.
 	ShardsAnnotation = "sharding.example.com/shards"
 	HashAnnotation   = "sharding.example.com/hash"
+	// VacatedAnnotation is on a Lease whose holder was removed, and says how: "Released", or the
+	// EmptyReason.
+	VacatedAnnotation = "sharding.example.com/vacated"
 )
 
 var (
@@ -87,7 +90,14 @@ func (e *SettingsError) Unwrap() error {
 	return &placement.SettingsError{Ours: e.Ours, Theirs: e.Theirs}
 }
 
-// stamp sets labels and annotations on a Lease, in place.
+// isClean says whether nothing of an earlier holder can still be on its way: it released the Lease,
+// or there was none. A Lease that is missing, or was emptied in any other way, is not.
+func isClean(lease *coordinationv1.Lease) bool {
+	return lease != nil &&
+		(lease.Annotations[VacatedAnnotation] == string(Released) || lease.Spec.LeaseDurationSeconds == nil)
+}
+
+// stamp sets labels and annotations of a Lease with a holder, in place.
 func stamp(lease *coordinationv1.Lease, o Options, shard placement.Shard) {
 	if lease.Labels == nil {
 		lease.Labels = map[string]string{}
@@ -99,6 +109,7 @@ func stamp(lease *coordinationv1.Lease, o Options, shard placement.Shard) {
 	lease.Labels[ShardLabel] = strconv.Itoa(int(shard))
 	lease.Annotations[ShardsAnnotation] = strconv.Itoa(o.Settings.Shards)
 	lease.Annotations[HashAnnotation] = o.Settings.Hash
+	delete(lease.Annotations, VacatedAnnotation)
 }
 
 // buildEmpty is a shard's Lease without a holder.

@@ -103,7 +103,7 @@ func (c *Claim) write(
 	stamp(lease, c.o, c.shard)
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timings.ClientTimeout())
 	defer cancel()
-	sent := c.o.Now()
+	w := write{sent: c.o.Now(), unclean: c.isUnclean()}
 	answer, err := send(ctx, lease)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,8 +120,16 @@ func (c *Claim) write(
 		// The watch was faster than the answer, and shows that the Lease has gone on to another.
 		return answer, nil
 	}
-	c.advance(c.tenure.wrote(sent, now, answer.ResourceVersion))
+	w.version = answer.ResourceVersion
+	c.advance(c.tenure.wrote(w, now))
 	return answer, nil
+}
+
+// isUnclean says whether the Lease as it is known now was left without having been released.
+func (c *Claim) isUnclean() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return HolderOf(c.seen.lease) != c.o.Identity && !isClean(c.seen.lease)
 }
 
 // isUnsure says whether a write that failed so may have been carried out all the same.

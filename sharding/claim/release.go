@@ -58,7 +58,7 @@ func (c *Claim) releaseOnce(ctx context.Context, lease *coordinationv1.Lease) er
 		}
 		lease = read
 	}
-	answer, err := vacate(ctx, c.o, lease)
+	answer, err := vacate(ctx, c.o, lease, string(Released))
 	if err != nil {
 		return err
 	}

@@ -31,15 +31,18 @@ type tenure struct {
 	// silent is set while the claim is being given up: what is acquired then (a write whose answer came
 	// late) is not announced, it is released.
 	silent bool
+	// unclean is what Acquired says of the present epoch.
+	unclean bool
 	// announced is set once Acquired was told for the present epoch.
 	announced bool
 }
 
 // notice is something that has happened to a tenure.
 type notice struct {
-	kind   EventType
-	epoch  Epoch
-	reason Reason
+	kind    EventType
+	epoch   Epoch
+	reason  Reason
+	unclean bool
 }
 
 func (t *tenure) deadline() time.Time {
@@ -54,16 +57,23 @@ func (t *tenure) isLive(now time.Time) bool {
 	return t.phase != unheld && now.Before(t.deadline())
 }
 
-// wrote takes in a successful write with this process as holder.
-func (t *tenure) wrote(sent, now time.Time, version string) []notice {
+// write is a successful write with this process as holder.
+type write struct {
+	sent    time.Time
+	version string
+	unclean bool // it took the Lease without its having been released
+}
+
+// wrote takes in a write whose answer came at now.
+func (t *tenure) wrote(w write, now time.Time) []notice {
 	var out []notice
 	if t.phase != unheld && !t.isLive(now) {
 		out = t.tick(now)
 	}
 	before := t.phase
-	t.sent, t.version = sent, version
+	t.sent, t.version = w.sent, w.version
 	if before == unheld {
-		t.phase, t.epoch, t.announced = held, Epoch(version), false
+		t.phase, t.epoch, t.unclean, t.announced = held, Epoch(w.version), w.unclean, false
 		out = append(out, t.announce()...)
 	} else {
 		t.phase = held
@@ -81,7 +91,7 @@ func (t *tenure) announce() []notice {
 		return nil
 	}
 	t.announced = true
-	return []notice{{kind: Acquired, epoch: t.epoch}}
+	return []notice{{kind: Acquired, epoch: t.epoch, unclean: t.unclean}}
 }
 
 // tick takes in that time has passed.

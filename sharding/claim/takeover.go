@@ -32,7 +32,7 @@ func Empty(
 	if err := checkSettings(lease, o.Settings); err != nil {
 		return nil, err
 	}
-	answer, err := vacate(ctx, o, lease)
+	answer, err := vacate(ctx, o, lease, string(why))
 	if err != nil {
 		return nil, fmt.Errorf("emptying Lease %s of %s (%s): %w", lease.Name, HolderOf(lease), why, err)
 	}
@@ -41,10 +41,16 @@ func Empty(
 
 // vacate writes a Lease without a holder over the given version of it. The transitions stay: the
 // next elector counts on.
-func vacate(ctx context.Context, o Options, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+func vacate(
+	ctx context.Context, o Options, lease *coordinationv1.Lease, how string,
+) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timings.ClientTimeout())
 	defer cancel()
 	lease = lease.DeepCopy()
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[VacatedAnnotation] = how
 	lease.Spec.HolderIdentity = ptr.To("")
 	lease.Spec.AcquireTime, lease.Spec.RenewTime = nil, nil
 	return o.Client.Leases(lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
