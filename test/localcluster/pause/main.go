@@ -9,6 +9,7 @@ import (
 )
 
 func main() {
+	reap()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD)
 	for received := range signals {
