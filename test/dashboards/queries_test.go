@@ -1,0 +1,108 @@
+package dashboards_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"example.com/redis-operator/test/dashboards"
+	"example.com/redis-operator/test/stage"
+)
+
+// TestQueries runs every query of every dashboard against a Prometheus that scrapes the replicas of
+// an installed operator, after shards were handed over and taken over: none may fail, and none may
+// have nothing to draw.
+func TestQueries(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	defer cancel()
+	s := openStage(ctx, t)
+	wishes := []stage.Wish{
+		{Namespace: "dashboards-a", Name: "one", Size: 1},
+		{Namespace: "dashboards-b", Name: "two", Size: 1},
+	}
+	for _, wish := range wishes {
+		if err := s.Create(ctx, wish); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prometheus, err := dashboards.StartPrometheus(ctx, t.TempDir(), dashboards.Target{
+		Config: s.Config, Namespace: stage.OperatorNamespace, Port: stage.MetricsPort,
+		Pods: []string{"redis-operator-0", "redis-operator-1", "redis-operator-2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(prometheus.Stop)
+	moveShards(ctx, t, s)
+
+	for _, dashboard := range dashboards.All() {
+		for _, expression := range dashboard.Queries() {
+			awaitValue(ctx, t, prometheus, expression)
+		}
+	}
+}
+
+func openStage(ctx context.Context, t *testing.T) *stage.Stage {
+	t.Helper()
+	s, err := stage.Open(ctx, stage.Options{Name: "dashboards", Log: func(line string) { t.Log(line) }})
+	if s != nil {
+		t.Cleanup(func() {
+			if t.Failed() {
+				s.Report(context.WithoutCancel(ctx), os.Stderr)
+			}
+			s.Close()
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Install(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// moveShards deletes one replica's Pod, which hands its shards over, and waits until they are home
+// again.
+func moveShards(ctx context.Context, t *testing.T, s *stage.Stage) {
+	t.Helper()
+	if err := s.WaitSettled(ctx, stage.OperatorReplicas); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Kubectl(ctx, "delete", "pod", "-n", stage.OperatorNamespace, "redis-operator-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WaitOperator(ctx, stage.OperatorReplicas); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WaitSettled(ctx, stage.OperatorReplicas); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitValue asks until the query has a value: a rate needs two scrapes.
+func awaitValue(ctx context.Context, t *testing.T, prometheus *dashboards.Prometheus, expression string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := prometheus.Query(ctx, expression)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, dashboards.ErrEmpty) {
+			t.Error(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Error(err)
+			return
+		case <-tick.C:
+		}
+	}
+}
