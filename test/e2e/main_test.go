@@ -1,0 +1,80 @@
+// Package e2e tells the stories of issue-level promises on a real Kubernetes: the operator as
+// deploy/ installs it, real Redis, and clients that write and read.
+//
+// One Kubernetes serves all stories. Those that disturb the operator's replicas run one after the
+// other; those about Redis clusters run in parallel after them, each in a namespace of its own.
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"example.com/redis-operator/test/stage"
+)
+
+const (
+	setUpLimit = 3 * time.Minute
+	storyLimit = 4 * time.Minute
+)
+
+// env is what every story shares; it is set before the first one runs.
+var env struct {
+	*stage.Stage
+	dial stage.Dialer
+	log  *stage.LogCollector
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	ctrllog.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	os.Exit(runStories(m))
+}
+
+func runStories(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), setUpLimit)
+	defer cancel()
+	started := time.Now()
+	s, err := stage.Open(ctx, stage.Options{Name: "e2e", Log: func(line string) {
+		fmt.Printf("%6.1f s  %s\n", time.Since(started).Seconds(), line)
+	}})
+	if err != nil {
+		fmt.Println("setting the stage:", err)
+		return 1
+	}
+	defer s.Close()
+	env.Stage = s
+	env.log = s.CollectLogs()
+	defer env.log.Stop()
+	if err := s.Install(ctx); err != nil {
+		fmt.Println("installing the operator:", err)
+		s.Report(ctx, os.Stdout)
+		return 1
+	}
+	var end func()
+	env.dial, end = s.Dialer()
+	defer end()
+	return m.Run()
+}
+
+// story gives a test its deadline, and prints what helps when it has failed.
+func story(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), storyLimit,
+		fmt.Errorf("the story took longer than %s", storyLimit))
+	t.Cleanup(func() {
+		cancel()
+		if t.Failed() {
+			report, end := context.WithTimeout(context.Background(), 20*time.Second)
+			defer end()
+			env.Report(report, os.Stdout)
+		}
+	})
+	return ctx
+}

@@ -1,0 +1,86 @@
+package stage
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Kubectl runs kubectl against the stage and returns what it printed.
+func (s *Stage) Kubectl(ctx context.Context, args ...string) (string, error) {
+	binary := filepath.Join(s.root, "bin", "k8s", "kubectl")
+	if OnCurrentContext() {
+		if _, err := os.Stat(binary); err != nil {
+			binary = "kubectl"
+		}
+	}
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("running kubectl %v: %w: %s", args, err, out.String())
+	}
+	return out.String(), nil
+}
+
+// Install applies deploy/default as it is and waits until every operator replica is ready.
+func (s *Stage) Install(ctx context.Context) error {
+	overlay := filepath.Join(s.root, "deploy", "default")
+	if _, err := s.Kubectl(ctx, "apply", "--server-side", "-k", overlay); err != nil {
+		return fmt.Errorf("applying deploy/default: %w", err)
+	}
+	started := time.Now()
+	if err := s.WaitOperator(ctx, OperatorReplicas); err != nil {
+		return err
+	}
+	s.say("%d operator replicas ready in %.1f s", OperatorReplicas, time.Since(started).Seconds())
+	return nil
+}
+
+// Uninstall removes what Install applied.
+func (s *Stage) Uninstall(ctx context.Context) error {
+	overlay := filepath.Join(s.root, "deploy", "default")
+	_, err := s.Kubectl(ctx, "delete", "--ignore-not-found", "-k", overlay)
+	return err
+}
+
+func operatorKey() types.NamespacedName {
+	return types.NamespacedName{Namespace: OperatorNamespace, Name: OperatorStatefulSet}
+}
+
+// WaitOperator waits until the operator's StatefulSet is rolled out with that many ready replicas.
+func (s *Stage) WaitOperator(ctx context.Context, replicas int32) error {
+	return s.Wait(ctx, fmt.Sprintf("%d ready operator replicas", replicas), func() (string, error) {
+		var set appsv1.StatefulSet
+		if err := s.Client.Get(ctx, operatorKey(), &set); err != nil {
+			return "not there yet", client.IgnoreNotFound(err)
+		}
+		status := set.Status
+		if status.ObservedGeneration == set.Generation && status.ReadyReplicas == replicas &&
+			status.Replicas == replicas && status.UpdatedReplicas == replicas {
+			return "", nil
+		}
+		return fmt.Sprintf("%d of %d ready, %d updated", status.ReadyReplicas,
+			ptr.Deref(set.Spec.Replicas, 1), status.UpdatedReplicas), nil
+	})
+}
+
+// ScaleOperator sets the operator's replicas as `kubectl scale` does and waits for them.
+func (s *Stage) ScaleOperator(ctx context.Context, replicas int32) error {
+	_, err := s.Kubectl(ctx, "scale", "-n", OperatorNamespace, "statefulset/"+OperatorStatefulSet,
+		fmt.Sprintf("--replicas=%d", replicas))
+	if err != nil {
+		return err
+	}
+	return s.WaitOperator(ctx, replicas)
+}
