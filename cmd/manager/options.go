@@ -160,8 +160,8 @@ func cutLast(s, separator string) (before, after string, found bool) {
 	return s[:i], s[i+len(separator):], true
 }
 
-// Validate reports every setting that cannot be. The order of the timings is checked by the library,
-// which the program gives them to; zero is refused here, since there it would mean the default.
+// Validate reports every setting that cannot be. Zero is refused here, since to the library it would
+// mean the default; the rest, with the order of the timings, is checked as the library does it.
 func (o Options) Validate() error {
 	var errs []error
 	positive := func(name string, ok bool, value any) {
@@ -181,6 +181,9 @@ func (o Options) Validate() error {
 	}
 	if o.Installation == "" {
 		errs = append(errs, errors.New("--installation is empty"))
+	}
+	if len(errs) == 0 {
+		return shardingOptions(o).Validate()
 	}
 	return errors.Join(errs...)
 }

@@ -73,7 +73,13 @@ func TestExecuteRefuses(t *testing.T) {
 		"no shards":         {[]string{"--shards=0"}, nil, exitUsage, "--shards is 0; it must be positive"},
 		"no workers":        {[]string{"--workers=-1"}, nil, exitUsage, "--workers is -1; it must be positive"},
 		"no lease duration": {[]string{"--lease-duration=0s"}, nil, exitUsage, "--lease-duration is 0s; it must be positive"},
-		"bad LOG_LEVEL":     {nil, map[string]string{"LOG_LEVEL": "loud"}, exitUsage, "reading LOG_LEVEL"},
+		"handover after the grace": {
+			[]string{"--handover-timeout=40s"}, inPod, exitUsage, "HandoverBound (40s) must be less than ManagerGrace (30s)",
+		},
+		"deadline after expiry": {
+			[]string{"--renew-deadline=10s"}, inPod, exitUsage, "RenewDeadline (10s) must be less than LeaseDuration (10s)",
+		},
+		"bad LOG_LEVEL": {nil, map[string]string{"LOG_LEVEL": "loud"}, exitUsage, "reading LOG_LEVEL"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
