@@ -151,3 +151,17 @@ func (s *supervisor) setCable(n *node, up bool) error {
 func ipNet(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), 32)}
 }
+
+// hasCable says whether the control plane's end of a Node's cable exists.
+func (s *supervisor) hasCable(n *node) bool {
+	err := s.plane.space.Do(func() error {
+		handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		if err != nil {
+			return err
+		}
+		defer handle.Close()
+		_, err = handle.LinkByName(n.name)
+		return err
+	})
+	return err == nil
+}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +43,6 @@ type supervisor struct {
 	faultLock sync.Mutex // one fault on the control plane at a time
 	stopOnce  sync.Once
 	stopErr   error
-	stopped   chan struct{} // closed at the end of stop
 }
 
 // start brings a cluster up, or leaves nothing behind.
@@ -56,12 +57,12 @@ func start(ctx context.Context, options Options) (*supervisor, error) {
 	if err := takeFolder(ctx, options); err != nil {
 		return nil, err
 	}
-	s := &supervisor{layout: layout{options.Dir}, options: options, stopped: make(chan struct{})}
+	s := &supervisor{layout: layout{options.Dir}, options: options}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := s.bringUp(ctx); err != nil {
-		return nil, errors.Join(err, s.keepLogs(), s.stop(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, s.lastWords(), s.stop(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
@@ -118,7 +119,7 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 		return err
 	}
 	for i := range s.options.Nodes {
-		s.nodes = append(s.nodes, &node{name: fmt.Sprintf("node-%d", i+1), index: i, imported: map[string]bool{}})
+		s.nodes = append(s.nodes, &node{name: nodeName(i), index: i, imported: map[string]bool{}})
 	}
 	s.say(fmt.Sprintf("starting cluster %s on %s, API server at https://%s", s.options.Name, s.addresses.block(), s.forwarder))
 	if err := s.writeFiles(); err != nil {
@@ -131,6 +132,9 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 		return err
 	}
 	s.group.Go(s.forward)
+	if err := s.serveControl(); err != nil {
+		return err
+	}
 	if err := s.startHosts(ctx); err != nil {
 		return err
 	}
@@ -183,15 +187,9 @@ func (s *supervisor) waitForNodes(ctx context.Context) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	err = poll(ctx, "the Nodes", func(ctx context.Context) (string, bool) {
-		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		ready, err := countReady(ctx, client)
 		if err != nil {
 			return err.Error(), false
-		}
-		ready := 0
-		for i := range nodes.Items {
-			if isReady(&nodes.Items[i]) {
-				ready++
-			}
 		}
 		return fmt.Sprintf("%d of %d Ready", ready, len(s.nodes)), ready == len(s.nodes)
 	})
@@ -202,6 +200,20 @@ func (s *supervisor) waitForNodes(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return fmt.Sprint(err), err == nil
 	})
+}
+
+func countReady(ctx context.Context, client kubernetes.Interface) (int, error) {
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("listing Nodes: %w", err)
+	}
+	ready := 0
+	for i := range nodes.Items {
+		if isReady(&nodes.Items[i]) {
+			ready++
+		}
+	}
+	return ready, nil
 }
 
 func isReady(node *corev1.Node) bool {
@@ -216,7 +228,6 @@ func isReady(node *corev1.Node) bool {
 // stop ends everything; the first caller does it, the others wait for the same result.
 func (s *supervisor) stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
-		defer close(s.stopped)
 		s.cancel()
 		if s.listener != nil {
 			s.listener.Close()
@@ -236,6 +247,9 @@ func (s *supervisor) stop(ctx context.Context) error {
 	})
 	return s.stopErr
 }
+
+// nodeName takes the index of a Node, from 0.
+func nodeName(index int) string { return fmt.Sprintf("node-%d", index+1) }
 
 func (s *supervisor) say(line string) { s.options.Log(line) }
 
@@ -258,5 +272,22 @@ func (s *supervisor) restConfig() *rest.Config {
 	return config
 }
 
-// keepLogs tells the end of each log: after a failed start the folder is removed.
-func (s *supervisor) keepLogs() error { return nil }
+// lastWords is the last line of every log, as an error: after a failed start the folder is removed.
+func (s *supervisor) lastWords() error {
+	paths, err := filepath.Glob(s.log("*"))
+	if err != nil {
+		return err
+	}
+	var words []error
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+		if last := lines[len(lines)-1]; last != "" {
+			words = append(words, fmt.Errorf("%s: %.300s", filepath.Base(path), last))
+		}
+	}
+	return errors.Join(words...)
+}
