@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -90,4 +91,18 @@ func TestExecuteRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEveryFlagIsDocumented(t *testing.T) {
+	documentation, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	new(Options).bind(flags)
+	flags.VisitAll(func(f *flag.Flag) {
+		if !strings.Contains(string(documentation), "| `--"+f.Name+"` |") {
+			t.Errorf("docs/operations.md has no line for --%s", f.Name)
+		}
+	})
 }
