@@ -129,38 +129,24 @@ func TestAllAddressesChange(t *testing.T) {
 	checkNodes(ctx, t, w)
 }
 
-// deletePods deletes the Pods and waits until others with their names run.
+// deletePods deletes the Pods and waits until others with their names are ready.
 func deletePods(ctx context.Context, t *testing.T, w stage.Wish, names ...string) {
 	t.Helper()
-	old := map[string]bool{}
+	var deleted []*corev1.Pod
 	for _, name := range names {
-		var pod corev1.Pod
-		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, &pod); err != nil {
+		pod := &corev1.Pod{}
+		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, pod); err != nil {
 			t.Fatal(err)
 		}
-		old[string(pod.UID)] = true
-		if err := env.Client.Delete(ctx, &pod); err != nil {
+		if err := env.Client.Delete(ctx, pod); err != nil {
 			t.Fatal(err)
 		}
+		deleted = append(deleted, pod)
 	}
-	err := env.Wait(ctx, "other Pods to run", func() (string, error) {
-		pods, err := env.RedisPods(ctx, w.Key())
-		if err != nil {
-			return "", err
+	for _, pod := range deleted {
+		if err := env.WaitReplaced(ctx, pod); err != nil {
+			t.Fatal(err)
 		}
-		running := 0
-		for i := range pods {
-			if !old[string(pods[i].UID)] && pods[i].Status.Phase == corev1.PodRunning {
-				running++
-			}
-		}
-		if running < w.Nodes() {
-			return fmt.Sprintf("%d of %d run", running, w.Nodes()), nil
-		}
-		return "", nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -162,3 +162,21 @@ func (s *Stage) RedisPods(ctx context.Context, key types.NamespacedName) ([]core
 	}
 	return pods.Items, nil
 }
+
+// WaitReplaced waits until another Pod of the same name is ready.
+func (s *Stage) WaitReplaced(ctx context.Context, old *corev1.Pod) error {
+	key := client.ObjectKeyFromObject(old)
+	return s.Wait(ctx, "another Pod "+key.String(), func() (string, error) {
+		var pod corev1.Pod
+		if err := s.Client.Get(ctx, key, &pod); err != nil {
+			return "there is none", client.IgnoreNotFound(err)
+		}
+		ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		if pod.UID == old.UID || !ready {
+			return "it is not ready", nil
+		}
+		return "", nil
+	})
+}

@@ -1,0 +1,76 @@
+// Command bench runs one benchmark scenario and prints its figures, one a line:
+//
+//	bench <scenario> <metric> <value> <unit>
+//
+// Lines that begin with # tell how it goes.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"example.com/redis-operator/test/bench"
+)
+
+var scenarios = map[string]func(context.Context) error{
+	"formation": func(ctx context.Context) error {
+		rounds, err := fromEnv("ROUNDS", 10)
+		if err != nil {
+			return err
+		}
+		return bench.Formation(ctx, os.Stdout, rounds)
+	},
+	"idle": func(ctx context.Context) error {
+		minutes, err := fromEnv("IDLE_MINUTES", 10)
+		if err != nil {
+			return err
+		}
+		return bench.Idle(ctx, os.Stdout, time.Duration(minutes)*time.Minute)
+	},
+	"placement": func(context.Context) error { return bench.Placement(os.Stdout) },
+}
+
+func main() {
+	ctrllog.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	scenario := flag.String("scenario", "", "one of: "+names())
+	flag.Parse()
+	run, ok := scenarios[*scenario]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "bench: no scenario %q: it is one of %s\n", *scenario, names())
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func names() string { return strings.Join(slices.Sorted(maps.Keys(scenarios)), ", ") }
+
+// fromEnv reads a positive whole number from the environment.
+func fromEnv(name string, otherwise int) (int, error) {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	value, err := strconv.Atoi(text)
+	if err != nil || value < 1 {
+		return 0, fmt.Errorf("%s is %q: it must be a whole number from 1", name, text)
+	}
+	return value, nil
+}
