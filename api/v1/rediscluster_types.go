@@ -160,6 +160,10 @@ type RedisClusterStatus struct {
 	// ObservedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Formed is set once all slots were given out. From then on a change of size, replicasPerPrimary,
+	// image, passwordSecret, resources or storage is reported and not carried out.
+	// +optional
+	Formed bool `json:"formed,omitempty"`
 	// Size is the number of primaries in force, which spec.size may differ from.
 	// +optional
 	Size int32 `json:"size,omitempty"`

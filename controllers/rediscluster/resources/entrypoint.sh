@@ -155,4 +155,5 @@ wait_at_gate() {
 [ -z "${PASSWORD_SECRET:-}" ] || remember_password
 wait_at_gate
 render
+echo "entrypoint: starting with directives $hash" >&2
 exec "$REDIS_SERVER" "$conf"

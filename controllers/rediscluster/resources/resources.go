@@ -90,12 +90,11 @@ func (in Input) meta(name string, labels map[string]string) metav1.ObjectMeta {
 		Namespace: in.Cluster.Namespace,
 		Labels:    labels,
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion:         redisv1.GroupVersion.String(),
-			Kind:               redisv1.RedisClusterKind,
-			Name:               in.Cluster.Name,
-			UID:                in.Cluster.UID,
-			Controller:         ptr.To(true),
-			BlockOwnerDeletion: ptr.To(true),
+			APIVersion: redisv1.GroupVersion.String(),
+			Kind:       redisv1.RedisClusterKind,
+			Name:       in.Cluster.Name,
+			UID:        in.Cluster.UID,
+			Controller: ptr.To(true),
 		}},
 	}
 }

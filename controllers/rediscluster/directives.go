@@ -1,0 +1,172 @@
+package rediscluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	redisv1 "example.com/redis-operator/api/v1"
+	"example.com/redis-operator/controllers/redis"
+	"example.com/redis-operator/controllers/rediscluster/resources"
+	"example.com/redis-operator/controllers/topology"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// needsConfig reports whether a node runs with other directives than the spec wants, as far as is known
+// without asking it, and has not refused them.
+func needsConfig(seen *observation, known *clusterMemory) bool {
+	if !seen.formed {
+		return false
+	}
+	wanted := resources.ConfigHash(seen.cluster.Spec.Config)
+	return slices.ContainsFunc(seen.view.Nodes, func(n topology.Node) bool {
+		return n.Reachable && stateOf(n, known).hash != wanted
+	})
+}
+
+// stateOf is what a node's present run has of directives: set by this process, or else from its start.
+func stateOf(n topology.Node, known *clusterMemory) configured {
+	if c, found := known.configured[instance(n)]; found {
+		return c
+	}
+	return configured{hash: resources.StartedWith(n.ConfigFile)}
+}
+
+// refusals are the nodes' answers to the directives of the spec, where they were refused.
+func refusals(seen *observation, known *clusterMemory) []problem {
+	wanted := resources.ConfigHash(seen.cluster.Spec.Config)
+	var problems []problem
+	for _, n := range seen.view.Nodes {
+		if c := stateOf(n, known); n.Reachable && c.hash == wanted && c.refusal != "" {
+			problems = append(problems, problem{n.PodName, redisv1.ReasonDirectiveRejected,
+				fmt.Sprintf("node %s refuses the changed config: %s", n.PodName, c.refusal)})
+		}
+	}
+	return problems
+}
+
+// setDirectives brings the directives of a formed cluster's running nodes to what the spec wants, each node
+// taking all of them or none. It returns what nodes are to be started with: the spec's directives once a
+// running node has accepted them and none has refused, and until then those written down before.
+func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known *clusterMemory) (map[string]redisv1.ConfigValue, error) {
+	wanted := seen.cluster.Spec.Config
+	if !seen.formed || seen.config == nil {
+		return wanted, nil
+	}
+	hash := resources.ConfigHash(wanted)
+	results := make([]configured, len(seen.view.Nodes))
+	errs := make([]error, len(seen.view.Nodes))
+	var wait sync.WaitGroup
+	for i, n := range seen.view.Nodes {
+		if results[i] = stateOf(n, known); n.Reachable && results[i].hash != hash {
+			wait.Go(func() { results[i], errs[i] = r.setNodeDirectives(ctx, r.node(seen, n.Pod), wanted) })
+		}
+	}
+	wait.Wait()
+	accepted, refused := 0, 0
+	remembered := map[string]configured{}
+	for i, n := range seen.view.Nodes {
+		if !n.Reachable {
+			if c, found := known.configured[instance(n)]; found {
+				remembered[instance(n)] = c
+			}
+			continue
+		}
+		if errs[i] != nil {
+			return seen.config, fmt.Errorf("setting directives on %s: %w", n.PodName, errs[i])
+		}
+		remembered[instance(n)] = results[i]
+		if results[i].refusal != "" {
+			refused++
+		} else {
+			accepted++
+		}
+	}
+	known.configured = remembered
+	if accepted == 0 || refused > 0 {
+		return seen.config, nil
+	}
+	return wanted, nil
+}
+
+// setNodeDirectives sets on one node those directives that differ from what it says of itself.
+func (r *Reconciler) setNodeDirectives(ctx context.Context, node redis.Node, wanted map[string]redisv1.ConfigValue) (configured, error) {
+	result := configured{hash: resources.ConfigHash(wanted)}
+	values := map[string]string{}
+	for name, value := range wanted {
+		values[strings.ToLower(name)] = unquote(string(value))
+	}
+	if len(values) == 0 {
+		return result, nil
+	}
+	present, err := node.ConfigGet(ctx, slices.Sorted(maps.Keys(values))...)
+	if err != nil {
+		return configured{}, err
+	}
+	for name, value := range values {
+		if has, found := present[name]; found && normalise(has) == normalise(value) {
+			delete(values, name)
+		}
+	}
+	if len(values) == 0 {
+		return result, nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Setting directives", "directives", slices.Sorted(maps.Keys(values)))
+	err = node.ConfigSet(ctx, values)
+	if message, isAnswer := redis.ServerMessage(err); isAnswer && isRefusal(message) {
+		result.refusal = message
+		return result, nil
+	}
+	return result, err
+}
+
+// isRefusal tells an answer that will be the same next time from one of a server that is busy or loading.
+func isRefusal(message string) bool {
+	return strings.HasPrefix(message, "ERR")
+}
+
+// unquote turns a value as it stands in redis.conf into one argument of CONFIG SET.
+func unquote(value string) string {
+	value = strings.TrimSpace(value)
+	if len(value) >= 2 && value[0] == value[len(value)-1] {
+		switch value[0] {
+		case '\'':
+			return strings.ReplaceAll(value[1:len(value)-1], `\'`, `'`)
+		case '"':
+			if plain, err := strconv.Unquote(value); err == nil {
+				return plain
+			}
+		}
+	}
+	return value
+}
+
+// units are the suffixes of amounts of memory in redis.conf.
+var units = []struct {
+	suffix string
+	factor int64
+}{
+	{"kb", 1 << 10}, {"mb", 1 << 20}, {"gb", 1 << 30}, {"k", 1000}, {"m", 1000 * 1000}, {"g", 1000 * 1000 * 1000}, {"b", 1},
+}
+
+// normalise makes spellings of one value equal: amounts of memory, case, and blanks.
+func normalise(value string) string {
+	words := strings.Fields(strings.ToLower(value))
+	for i, word := range words {
+		for _, unit := range units {
+			number, found := strings.CutSuffix(word, unit.suffix)
+			if !found {
+				continue
+			}
+			if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+				words[i] = strconv.FormatInt(n*unit.factor, 10)
+			}
+			break
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,127 @@
+package rediscluster
+
+import (
+	"hash/fnv"
+	"strconv"
+	"sync"
+	"time"
+
+	redisv1 "example.com/redis-operator/api/v1"
+	"example.com/redis-operator/controllers/rediscluster/plan"
+	"example.com/redis-operator/controllers/topology"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// memory is what the controller remembers of clusters from pass to pass. Nothing in it is needed for
+// being right: a process that starts without it looks again, and does again what is harmless to repeat.
+// It is safe for concurrent use; one cluster's memory belongs to the worker that has its key.
+type memory struct {
+	mu       sync.Mutex // guards clusters
+	clusters map[client.ObjectKey]*clusterMemory
+}
+
+// clusterMemory is what is remembered of one cluster.
+type clusterMemory struct {
+	uid types.UID
+	// connectionName is the name under which older connections were last closed.
+	connectionName string
+	// configured is, by node instance, what came of its last change of directives.
+	configured map[string]configured
+	// reported is the status that was written last, and the version of the object that this made.
+	reported        redisv1.RedisClusterStatus
+	reportedVersion string
+	reportedAt      time.Time
+	// fingerprint is what was seen last, and changedAt since when it has been so.
+	fingerprint uint64
+	changedAt   time.Time
+}
+
+// configured is what came of a change of directives on one node: accepted, or the server's refusal.
+type configured struct {
+	hash    string
+	refusal string
+}
+
+func newMemory() *memory { return &memory{clusters: map[client.ObjectKey]*clusterMemory{}} }
+
+// of returns the memory of a cluster, a fresh one when the name belongs to another object than before.
+func (m *memory) of(cluster *redisv1.RedisCluster) *clusterMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(cluster)
+	known, found := m.clusters[key]
+	if !found || known.uid != cluster.UID {
+		known = &clusterMemory{uid: cluster.UID, configured: map[string]configured{}}
+		m.clusters[key] = known
+	}
+	return known
+}
+
+func (m *memory) drop(key client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.clusters, key)
+}
+
+func (m *memory) dropNamespace(namespace string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key := range m.clusters {
+		if key.Namespace == namespace {
+			delete(m.clusters, key)
+		}
+	}
+}
+
+// freshest returns the cluster with the status that was written last, where the cache does not show it
+// yet: a comparison with an older one could take a change back unseen.
+func (m *clusterMemory) freshest(cluster *redisv1.RedisCluster) *redisv1.RedisCluster {
+	cluster = cluster.DeepCopy()
+	if m.reportedVersion == "" {
+		return cluster
+	}
+	order, err := resourceversion.CompareResourceVersion(cluster.ResourceVersion, m.reportedVersion)
+	if err == nil && order < 0 {
+		cluster.Status = *m.reported.DeepCopy()
+	}
+	return cluster
+}
+
+// pace is after how long to look again: as soon as the plan says while something changes, more and more
+// seldom while nothing does, and rarely when all is well.
+func (m *clusterMemory) pace(seen *observation, next plan.Plan, now time.Time) time.Duration {
+	if seen.cluster.Spec.Paused || next.Settled() && !needsConfig(seen, m) {
+		return jitter(pollStable)
+	}
+	if print := fingerprint(seen); print != m.fingerprint || m.changedAt.IsZero() {
+		m.fingerprint, m.changedAt = print, now
+	}
+	wait := max(next.Wait, pollConverging)
+	if quiet := now.Sub(m.changedAt); quiet > pollPatience {
+		wait = max(wait, min(quiet/10, pollStuck))
+	}
+	return wait
+}
+
+// fingerprint tells observations apart by what matters to how a cluster gets on.
+func fingerprint(seen *observation) uint64 {
+	h := fnv.New64a()
+	write := func(words ...string) {
+		for _, word := range words {
+			h.Write([]byte(word))
+			h.Write([]byte{0})
+		}
+	}
+	write(strconv.FormatInt(seen.cluster.Generation, 10), seen.password.reason)
+	for _, n := range seen.view.Nodes {
+		write(n.PodUID, n.Address.IP, n.Err, n.ID, string(n.Role), n.PrimaryID, n.Slots.String(), n.Gate,
+			strconv.Itoa(n.RestartCount), strconv.Itoa(len(n.Known)),
+			strconv.FormatBool(n.ContainerRunning), strconv.FormatBool(n.LinkUp), strconv.FormatBool(n.ClusterOK))
+	}
+	return h.Sum64()
+}
+
+// instance names one run of a node's server.
+func instance(n topology.Node) string { return n.PodUID + "/" + strconv.Itoa(n.RestartCount) }
