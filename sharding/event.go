@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"slices"
 	"time"
 
 	"example.com/redis-operator/sharding/claim"
@@ -36,6 +37,9 @@ type ExpectedSeen struct {
 	Version string
 }
 
+// LeasesEnsured says that the shard Leases are there, and record no other settings.
+type LeasesEnsured struct{}
+
 // DirectorySynced says that the directory knows all namespaces with root objects.
 type DirectorySynced struct{}
 
@@ -65,11 +69,15 @@ type Terminated struct {
 
 // ClaimChanged is an event of a claim.
 type ClaimChanged struct {
-	Shard Shard
-	Type  claim.EventType
-	Epoch claim.Epoch
+	Shard  Shard
+	Type   claim.EventType
+	Epoch  claim.Epoch
+	Reason claim.Reason // of Lost
 	// Unclean says that the predecessor did not release: its last calls may still be on their way.
 	Unclean bool
+	// OwnedUntil is, for Acquired, until when another held the Lease as far as this process has
+	// seen; zero if none did. It is for metrics alone.
+	OwnedUntil time.Time
 }
 
 // HolderSeen shows who a shard's Lease names as its holder; empty for a free or missing Lease.
@@ -124,6 +132,8 @@ func (e ExpectedSeen) apply(m *Machine, _ time.Time) {
 	m.dirty = true
 }
 
+func (LeasesEnsured) apply(m *Machine, _ time.Time) { m.leasesEnsured, m.dirty = true, true }
+
 func (DirectorySynced) apply(m *Machine, _ time.Time) { m.directorySynced, m.dirty = true, true }
 
 func (e PresenceSeen) apply(m *Machine, now time.Time) {
@@ -153,8 +163,8 @@ func (e ExpiryVerified) apply(m *Machine, now time.Time) {
 }
 
 func (e Terminated) apply(m *Machine, _ time.Time) {
-	if m.terminated[e.PodUID] != e.Message {
-		m.terminated[e.PodUID] = e.Message
+	if !slices.Contains(m.terminated[e.PodUID], e.Message) {
+		m.terminated[e.PodUID] = append(m.terminated[e.PodUID], e.Message)
 		m.dirty = true
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"example.com/redis-operator/sharding/claim"
+	"example.com/redis-operator/sharding/guard"
 	"example.com/redis-operator/sharding/placement"
 )
 
@@ -86,10 +87,11 @@ type Options struct {
 	// SharedNamespaces are cached by every replica whoever owns them; the operator's own is
 	// always among them.
 	SharedNamespaces []string
-	// FencedKinds are refused to calls without an admission; empty means that every mutating
-	// call of the manager's client is, but for ExemptKinds. Events, Leases, TokenReviews and
-	// SubjectAccessReviews are always exempt.
-	FencedKinds, ExemptKinds []schema.GroupKind
+	// Kinds are cached in every scope from its start, for kinds that are read and not watched.
+	Kinds []client.Object
+	// Exempt are the resources that the manager's client may write without an admission, in
+	// addition to guard.DefaultExempt. Every other mutating call needs one.
+	Exempt []guard.Resource
 
 	// TerminationLog is the Pod's terminationMessagePath; default /dev/termination-log. It is
 	// written only if it exists or PodUID is known.

@@ -2,15 +2,23 @@ package sharding
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"example.com/redis-operator/sharding/claim"
+	"example.com/redis-operator/sharding/directory"
 	"example.com/redis-operator/sharding/guard"
 	"example.com/redis-operator/sharding/placement"
+	"example.com/redis-operator/sharding/scopedcache"
 )
 
 // The public nouns; see the packages that define them.
@@ -40,9 +48,14 @@ var (
 // Sharding is one replica's share of the work. New makes it, ManagerOptions and Attach fit it into
 // a controller-runtime manager. It is safe for concurrent use.
 type Sharding struct {
-	options Options
-	config  *rest.Config
-	guard   *guard.Guard
+	options   Options
+	config    *rest.Config
+	guard     *guard.Guard
+	metrics   *metrics
+	scopes    atomic.Pointer[scopes]
+	cache     atomic.Pointer[scopedcache.Cache]
+	snapshot  atomic.Pointer[Snapshot]
+	confirmed atomic.Pointer[map[Identity]bool]
 }
 
 // New returns the sharding of one replica, which does nothing before the manager that it is
@@ -50,20 +63,82 @@ type Sharding struct {
 func New(config *rest.Config, options Options) (*Sharding, error) {
 	options = options.withDefaults()
 	if err := options.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("checking the sharding options: %w", err)
 	}
-	return &Sharding{options: options, config: config}, nil
+	s := &Sharding{options: options, config: config, metrics: newMetrics()}
+	gate, err := guard.New(guard.Options{
+		Settings: options.settings(), ShardLabel: options.ShardLabel,
+		CancelLead: options.claimTimings().CancelLead, Exempt: options.Exempt, Observer: s.metrics,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the guard: %w", err)
+	}
+	s.guard = gate
+	if options.Registerer != nil {
+		if err := s.metrics.register(options.Registerer, newGauges(s.Snapshot)); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // ManagerOptions changes the options of a manager that is to be sharded: a cache of scopes, a
 // client whose mutating calls the guard must let pass, no leader election, and a graceful shutdown
-// timeout of Options.ManagerGrace. An option for the cache's objects (ByObject) belongs in
+// timeout of Options.ManagerGrace. What the cache holds of an object (ByObject) belongs in
 // Options.ByObject.
-func (s *Sharding) ManagerOptions(options *ctrl.Options) {}
+func (s *Sharding) ManagerOptions(options *ctrl.Options) {
+	options.LeaderElection = false
+	options.GracefulShutdownTimeout = ptr.To(s.options.ManagerGrace)
+	var shared []scopedcache.SharedNamespace
+	for _, namespace := range s.options.SharedNamespaces {
+		shared = append(shared, scopedcache.SharedNamespace{Name: namespace})
+	}
+	scoped := scopedcache.Options{
+		Cache:  cache.Options{ByObject: s.options.ByObject, DefaultTransform: options.Cache.DefaultTransform},
+		Shared: shared, Kinds: s.options.Kinds,
+	}
+	options.NewCache = scoped.NewFunc(s.cache.Store)
+	inner := options.NewClient
+	if inner == nil {
+		inner = client.New
+	}
+	options.NewClient = func(config *rest.Config, clientOptions client.Options) (client.Client, error) {
+		config = rest.CopyConfig(config)
+		config.Wrap(s.guard.RoundTripper)
+		clientOptions.HTTPClient = nil // the manager's own does not pass through the guard
+		return inner(config, clientOptions)
+	}
+}
 
 // Attach adds the directory and the coordinator to a manager made with ManagerOptions. Call it
 // before the manager starts.
-func (s *Sharding) Attach(mgr ctrl.Manager) error { return nil }
+func (s *Sharding) Attach(mgr ctrl.Manager) error {
+	scoped := s.cache.Load()
+	if scoped == nil {
+		return errors.New("attaching to a manager that was not made with ManagerOptions")
+	}
+	log := mgr.GetLogger().WithName("sharding")
+	known, err := directory.New(s.config, directory.Options{
+		RootKinds: s.options.RootKinds, Mapper: mgr.GetRESTMapper(), Log: log.WithName("directory"),
+		ShardOf: func(namespace string) int { return int(s.ShardOf(namespace)) },
+	})
+	if err != nil {
+		return fmt.Errorf("building the directory: %w", err)
+	}
+	loaded := newScopes(log, scoped, func(shard Shard) map[string]int { return known.Namespaces(int(shard)) }, s.ShardOf)
+	loaded.dropped = s.guard.NotifyDropped
+	known.OnChange(loaded.Changed)
+	s.scopes.Store(loaded)
+	err = mgr.Add(&coordinator{
+		s: s, options: s.options, log: log, queue: newEventQueue(), failed: make(chan error, 1),
+		directory: known, scopes: loaded,
+		history: &history{metrics: s.metrics, shards: map[Shard]*shardHistory{}},
+	})
+	if err != nil {
+		return fmt.Errorf("adding the coordinator: %w", err)
+	}
+	return nil
+}
 
 // Reconciler returns a reconciler that lets only requests of held shards through to inner.
 func (s *Sharding) Reconciler(inner reconcile.Reconciler) reconcile.Reconciler {
@@ -75,7 +150,28 @@ func (s *Sharding) Reconciler(inner reconcile.Reconciler) reconcile.Reconciler {
 func Wrap[R comparable](
 	s *Sharding, inner reconcile.TypedReconciler[R], namespaceOf func(R) string,
 ) reconcile.TypedReconciler[R] {
-	return guard.Wrap(s.guard, inner, namespaceOf)
+	emptied := reconcile.TypedFunc[R](func(ctx context.Context, request R) (reconcile.Result, error) {
+		result, err := inner.Reconcile(ctx, request)
+		if errors.Is(err, scopedcache.ErrNotOwned) && !s.isCached(namespaceOf(request)) {
+			// The namespace has no root object left and was dropped. When it gets one, all of
+			// it is reconciled.
+			return reconcile.Result{}, nil
+		}
+		return result, err
+	})
+	return guard.Wrap(s.guard, emptied, namespaceOf)
+}
+
+// isCached tells whether a namespace is a scope at the moment.
+func (s *Sharding) isCached(namespace string) bool {
+	loaded := s.scopes.Load()
+	return loaded != nil && loaded.Has(namespace)
+}
+
+// isConfirmedDead tells whether P records a confirmed death of a process.
+func (s *Sharding) isConfirmedDead(identity Identity) bool {
+	confirmed := s.confirmed.Load()
+	return confirmed != nil && (*confirmed)[identity]
 }
 
 // Guard returns the guard, which has what a controller may know about ownership: Check, Labels and
@@ -87,10 +183,16 @@ func (s *Sharding) Dropped(f func(namespace string)) { s.guard.Dropped(f) }
 
 // ReadyCheck is a healthz.Checker for /readyz: nil once this process is recorded as serving in P
 // and admits every shard whose home it is, or 60 s after it started; from then on it stays nil.
-func (s *Sharding) ReadyCheck(_ *http.Request) error { return nil }
+func (s *Sharding) ReadyCheck(_ *http.Request) error {
+	if snapshot := s.Snapshot(); !snapshot.Ready {
+		return fmt.Errorf("%d of %d home shards are admitted", len(snapshot.Admitted()),
+			len(snapshot.Placement.HomesOf(Member(s.options.Member))))
+	}
+	return nil
+}
 
 // Identity returns the present identity of this process, empty before it has one.
-func (s *Sharding) Identity() Identity { return "" }
+func (s *Sharding) Identity() Identity { return s.Snapshot().Identity }
 
 // IdentityOf returns what a connection to the outside should be named by: the identity of this
 // process and the epoch under which ctx was admitted; false without an admission.
@@ -104,24 +206,10 @@ func (s *Sharding) ShardOf(namespace string) Shard {
 	return Settings{Shards: s.options.Shards, Hash: s.options.Hash}.ShardOf(namespace)
 }
 
-// Snapshot returns what this replica knows at the moment.
-func (s *Sharding) Snapshot() Snapshot { return Snapshot{} }
-
-// Snapshot is one replica's view, for status pages, logs and tests.
-type Snapshot struct {
-	Identity  Identity
-	State     placement.State
-	Placement placement.Placement // as last read; Version is empty before
-	Shards    []ShardSnapshot     // all shards, by number
-	Ready     bool
-}
-
-// ShardSnapshot is one shard in one replica's view.
-type ShardSnapshot struct {
-	Shard  Shard
-	Home   Member // who it belongs to
-	Acting Member // who is to act for it; empty if nobody is live
-	Epoch  Epoch  // of this replica's claim; empty if it has none
-	State  string // idle, warming, warm, claiming, held, admitting, stalled, draining, releasing
-	Scopes int    // namespaces that this replica caches of it
+// Snapshot returns what this replica knows at the moment. Nothing in it may be changed.
+func (s *Sharding) Snapshot() Snapshot {
+	if snapshot := s.snapshot.Load(); snapshot != nil {
+		return *snapshot
+	}
+	return Snapshot{}
 }

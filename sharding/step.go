@@ -48,12 +48,13 @@ type Machine struct {
 	expectedVersion string
 	expectedKnown   bool
 	directorySynced bool
+	leasesEnsured   bool
 
 	observer   *membership.Observer
 	presences  map[Identity]PresenceSeen
 	verifying  map[Identity]time.Time
 	deaths     map[Identity]placement.DeathCause
-	terminated map[string]string // termination message by Pod UID
+	terminated map[string][]string // termination messages by Pod UID
 	collected  map[Identity]bool
 
 	newerSince    time.Time // since when others have seen a newer P; zero if they have not
@@ -77,7 +78,7 @@ func NewMachine(config MachineConfig, now time.Time) *Machine {
 		presences:  map[Identity]PresenceSeen{},
 		verifying:  map[Identity]time.Time{},
 		deaths:     map[Identity]placement.DeathCause{},
-		terminated: map[string]string{},
+		terminated: map[string][]string{},
 		collected:  map[Identity]bool{},
 		shards:     make([]shardState, config.Settings.Shards),
 	}
@@ -134,6 +135,23 @@ func (m *Machine) watchOthers(now time.Time) {
 			continue
 		}
 		m.watchOne(process.Identity, now)
+	}
+	m.collectOrphans(now)
+}
+
+// collectOrphans has those presence Leases deleted that have run out without their process ever
+// having got into P.
+func (m *Machine) collectOrphans(now time.Time) {
+	for _, identity := range m.observer.Identities() {
+		_, present := m.presences[identity]
+		_, known := m.p.Process(identity)
+		if !present || known || m.collected[identity] {
+			continue
+		}
+		if _, expired := m.observer.Expired(identity, now); expired {
+			m.collected[identity] = true
+			m.do(CollectPresence{Identity: identity})
+		}
 	}
 }
 

@@ -90,7 +90,7 @@ func (m *Machine) placementBase(now time.Time) (placement.Placement, bool) {
 	}
 	if m.p == nil {
 		from := m.absentSince.Add(m.config.LeaseDuration)
-		if now.Before(from) || !m.observer.Timing(now) {
+		if now.Before(from) || !m.observer.Timing(now) || !m.leasesEnsured {
 			m.wakeAt(from, now)
 			return placement.Placement{}, false
 		}
@@ -133,10 +133,11 @@ func (m *Machine) deathOf(process placement.Process) (placement.DeathCause, bool
 	if process.Identity == m.self {
 		return "", false
 	}
-	message := m.terminated[process.Identity.PodUID()]
-	if process.Cause != placement.Confirmed &&
-		membership.ConfirmsDeath(process.Identity.PodUID(), message, process.Identity) {
-		return placement.Confirmed, true
+	for _, message := range m.terminated[process.Identity.PodUID()] {
+		if process.Cause != placement.Confirmed &&
+			membership.ConfirmsDeath(process.Identity.PodUID(), message, process.Identity) {
+			return placement.Confirmed, true
+		}
 	}
 	cause, known := m.deaths[process.Identity]
 	return cause, known && process.State != placement.Dead

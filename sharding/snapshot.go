@@ -1,0 +1,161 @@
+package sharding
+
+import (
+	"time"
+
+	"example.com/redis-operator/sharding/claim"
+	"example.com/redis-operator/sharding/placement"
+)
+
+// The states of a shard in one replica's view; see the diagram in doc.go.
+const (
+	stateIdle      = "idle"
+	stateWarming   = "warming"
+	stateWarm      = "warm"
+	stateHeld      = "held"
+	stateAdmitting = "admitting"
+	stateStalled   = "stalled"
+	stateDraining  = "draining"
+	stateReleasing = "releasing"
+)
+
+// shardStates are those that are counted: all but idle.
+var shardStates = []string{
+	stateWarming, stateWarm, stateHeld, stateAdmitting, stateStalled, stateDraining, stateReleasing,
+}
+
+// Snapshot is one replica's view, for status pages, logs and tests.
+type Snapshot struct {
+	Identity  Identity
+	State     placement.State     // of this process in P; empty before it has registered
+	Placement placement.Placement // as last read; Version is empty before
+	Shards    []ShardSnapshot     // all shards, by number; none before the replica has started
+	Stuck     int                 // namespaces that do not sync
+	Ready     bool
+}
+
+// ShardSnapshot is one shard in one replica's view.
+type ShardSnapshot struct {
+	Shard  Shard
+	Home   Member   // who it belongs to
+	Acting Member   // who is to act for it; empty if nobody is live
+	Holder Identity // who holds its Lease, as far as this replica has seen
+	Epoch  Epoch    // of this replica's claim; empty if it has none
+	State  string   // idle, warming, warm, held, admitting, stalled, draining, releasing
+	Scopes int      // namespaces that this replica caches of it
+}
+
+// Admitted returns the shards that the replica admits work of.
+func (s Snapshot) Admitted() []Shard {
+	var shards []Shard
+	for _, shard := range s.Shards {
+		if shard.State == stateAdmitting {
+			shards = append(shards, shard.Shard)
+		}
+	}
+	return shards
+}
+
+// observe takes a snapshot of the machine.
+func (c *coordinator) observe() *Snapshot {
+	m := c.machine
+	s := &Snapshot{Identity: m.self, Ready: m.Ready(), Shards: make([]ShardSnapshot, len(m.shards))}
+	if m.p != nil {
+		// A placement is never changed once it is in the machine.
+		s.Placement = *m.p
+		if process, ok := m.p.Process(m.self); ok {
+			s.State = process.State
+		}
+	}
+	scopes, stuck := c.scopes.Counts()
+	s.Stuck = stuck
+	for i := range m.shards {
+		shard := &m.shards[i]
+		home, _ := s.Placement.Home(Shard(i))
+		s.Shards[i] = ShardSnapshot{
+			Shard: Shard(i), Home: home, Acting: m.acting[i].Member(), Holder: shard.holder,
+			Epoch: shard.epoch, State: shard.describe(), Scopes: scopes[Shard(i)],
+		}
+	}
+	return s
+}
+
+func (s *shardState) describe() string {
+	switch {
+	case s.claim == claimReleasing && s.epoch != "":
+		return stateReleasing
+	case s.claim == claimHeld && s.admission == draining:
+		return stateDraining
+	case s.claim == claimHeld && s.admission == admitting:
+		return stateAdmitting
+	case s.claim == claimHeld && s.suspended:
+		return stateStalled
+	case s.claim == claimHeld:
+		return stateHeld
+	case s.scopes == scopesWarm:
+		return stateWarm
+	case s.scopes == scopesWarming:
+		return stateWarming
+	}
+	return stateIdle
+}
+
+// history remembers since when a shard is not served, for the gap and the unowned seconds. Only the
+// coordinator's goroutine uses it.
+type history struct {
+	metrics *metrics
+	shards  map[Shard]*shardHistory
+}
+
+type shardHistory struct {
+	claimed    time.Time // when the present claim was acquired
+	ownedUntil time.Time // until when another owned the shard before, as seen here; zero: nobody did
+	closed     Cause     // why this replica does not admit it any more; empty while it does
+}
+
+func (h *history) of(shard Shard) *shardHistory {
+	if h.shards[shard] == nil {
+		h.shards[shard] = &shardHistory{}
+	}
+	return h.shards[shard]
+}
+
+// claimChanged notes who held the shard before, and counts what this replica gave away.
+func (h *history) claimChanged(e ClaimChanged, now time.Time) {
+	s := h.of(e.Shard)
+	switch e.Type {
+	case claim.Acquired:
+		s.claimed, s.ownedUntil = now, e.OwnedUntil
+	case claim.Released:
+		if s.closed == CauseHandover || s.closed == CauseStop {
+			h.metrics.handovers.WithLabelValues("loser").Inc()
+		}
+		s.closed = ""
+	default:
+	}
+}
+
+func (h *history) closed(a StopAdmitting) { h.of(a.Shard).closed = a.Cause }
+
+// admitted counts a takeover, and for how long nobody served the shard. A shard that nobody ever
+// owned has no gap.
+func (h *history) admitted(a Admit, confirmed bool, now time.Time) {
+	s := h.of(a.Shard)
+	s.closed = ""
+	kind := string(a.Cause)
+	switch {
+	case s.ownedUntil.IsZero():
+		return
+	case a.Cause == CauseHandover:
+		h.metrics.handovers.WithLabelValues("winner").Inc()
+	case a.Cause == CauseFailover && confirmed:
+		h.metrics.failovers.WithLabelValues("confirmed").Inc()
+	case a.Cause == CauseFailover:
+		h.metrics.failovers.WithLabelValues("expired").Inc()
+	default:
+		return
+	}
+	gap := max(0, now.Sub(s.ownedUntil).Seconds())
+	h.metrics.gap.WithLabelValues(kind).Observe(gap)
+	h.metrics.unownedSeconds.Add(gap)
+}
