@@ -41,7 +41,7 @@ test-all: test ## Run `test` with the long runs and the matrix of engines
 .PHONY: bench
 bench: packages k8s build ## Print the figures of one scenario: make bench SCENARIO=placement
 	@[ -n "$(SCENARIO)" ] || { echo "bench: name a scenario, as in: make bench SCENARIO=placement" >&2; exit 2; }
-	cd test && go run ./bench $(SCENARIO)
+	cd test && go run ./cmd/bench -scenario $(SCENARIO)
 
 ##@ Local Kubernetes
 
