@@ -25,7 +25,7 @@ func (c *Claim) loop(ctx context.Context) {
 		case intentAcquire:
 			c.elect(ctx)
 		case intentEmpty:
-			c.takeOver(ctx, m.why)
+			c.takeOver(ctx, m)
 		case intentWait:
 			wait := c.o.Poll
 			if !m.until.IsZero() {

@@ -5,6 +5,7 @@ import "time"
 // echo watches for own writes to come back on the watch. Pure, not safe for concurrent use.
 type echo struct {
 	oldest, latest sighting // versions written and not seen yet; zero if all were
+	seen           string   // the version seen last
 }
 
 type sighting struct {
@@ -12,7 +13,11 @@ type sighting struct {
 	at      time.Time
 }
 
+// wrote takes in an own write. The watch may have been faster than its answer.
 func (e *echo) wrote(version string, now time.Time) {
+	if e.seen != "" && !isNewer(version, e.seen) {
+		return
+	}
 	e.latest = sighting{version, now}
 	if e.oldest.version == "" {
 		e.oldest = e.latest
@@ -22,12 +27,15 @@ func (e *echo) wrote(version string, now time.Time) {
 // observed takes in a version shown by the watch. If it lies between the oldest and the latest write,
 // the lag is counted from the latest, which is short of the truth by a retry period or so.
 func (e *echo) observed(version string) {
+	if e.seen == "" || isNewer(version, e.seen) {
+		e.seen = version
+	}
 	switch {
 	case e.oldest.version == "" || isNewer(e.oldest.version, version):
 	case isNewer(e.latest.version, version):
 		e.oldest = e.latest
 	default:
-		*e = echo{}
+		e.oldest, e.latest = sighting{}, sighting{}
 	}
 }
 

@@ -81,10 +81,11 @@ type move struct {
 	intent intent
 	until  time.Time
 	why    EmptyReason
+	lease  *coordinationv1.Lease // what was judged, for intentEmpty
 }
 
 // decide says what a contending claim of self does at now. Live is whether it holds the Lease and its
-// deadline has not passed; refused whether the Lease records other settings.
+// deadline has not passed.
 func (o *observation) decide(now time.Time, self placement.Identity, live bool, isDead func(placement.Identity) bool) move {
 	holder := HolderOf(o.lease)
 	switch {
@@ -98,11 +99,11 @@ func (o *observation) decide(now time.Time, self placement.Identity, live bool, 
 	case holder == "" || holder == self:
 		return move{intent: intentAcquire}
 	case isOwnPod(self, holder):
-		return move{intent: intentEmpty, why: EmptyOwnPod}
+		return move{intent: intentEmpty, why: EmptyOwnPod, lease: o.lease}
 	case isDead(holder):
-		return move{intent: intentEmpty, why: EmptyConfirmed}
+		return move{intent: intentEmpty, why: EmptyConfirmed, lease: o.lease}
 	case !now.Before(o.ripe()):
-		return move{intent: intentEmpty, why: EmptyExpired}
+		return move{intent: intentEmpty, why: EmptyExpired, lease: o.lease}
 	default:
 		return move{until: o.ripe()}
 	}

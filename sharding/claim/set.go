@@ -43,6 +43,9 @@ func (s *Set) Claim(shard placement.Shard) *Claim {
 	return s.claims[shard]
 }
 
+// Shards is S; the shards are 0 to S-1.
+func (s *Set) Shards() placement.Shard { return placement.Shard(len(s.claims)) }
+
 // Synced is closed once every shard's Lease has been looked at since Run began.
 func (s *Set) Synced() <-chan struct{} { return s.synced }
 

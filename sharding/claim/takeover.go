@@ -56,16 +56,10 @@ func vacate(
 	return o.Client.Leases(lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// takeOver empties the Lease as last seen. Where that fails it looks again; where even that fails, it
-// starts timing anew.
-func (c *Claim) takeOver(ctx context.Context, why EmptyReason) {
-	c.mu.Lock()
-	lease := c.seen.lease
-	c.mu.Unlock()
-	if lease == nil {
-		return
-	}
-	answer, err := Empty(ctx, c.o, lease, why)
+// takeOver empties the Lease as it was judged, not as it may be known by now. Where that fails it
+// looks again; where even that fails, it starts timing anew.
+func (c *Claim) takeOver(ctx context.Context, m move) {
+	answer, err := Empty(ctx, c.o, m.lease, m.why)
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -34,6 +34,7 @@ type Leases struct {
 	objects  map[types.NamespacedName]*coordinationv1.Lease
 	history  []record
 	watchers map[*watcher]struct{}
+	muted    bool
 	fault    func(context.Context, Call) Fault
 	calls    map[string]int
 }
@@ -105,6 +106,14 @@ func (l *Leases) Compact() {
 	clear(l.watchers)
 }
 
+// Mute keeps watches from showing anything, without ending them, until it is called with false: what
+// happened meanwhile is never shown by watches that were open, as on a connection gone silent.
+func (l *Leases) Mute(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.muted = on
+}
+
 // CutWatches ends all watches as a lost connection does.
 func (l *Leases) CutWatches() {
 	l.mu.Lock()
@@ -170,7 +179,7 @@ func (l *Leases) store(event watch.EventType, lease *coordinationv1.Lease) *coor
 	}
 	l.history = append(l.history, r)
 	for w := range l.watchers {
-		if !w.show(r) {
+		if !l.muted && !w.show(r) {
 			delete(l.watchers, w)
 		}
 	}
