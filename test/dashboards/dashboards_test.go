@@ -14,6 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"example.com/redis-operator/sharding"
 )
 
 const root = "../.."
@@ -122,36 +128,75 @@ func TestEveryMetricIsShownAndDocumented(t *testing.T) {
 // documentedMetric finds a metric as the first cell of a table's row.
 var documentedMetric = regexp.MustCompile("(?m)^\\| `((?:sharding|redis_operator)_[a-z0-9_]+)[`{]")
 
-var ownMetric = regexp.MustCompile(`^(sharding|redis_operator)_[a-z0-9_]+$`)
-
-// definedMetrics returns the string constants of the library and the operator that are names of
-// metrics: those are written out in full where they are registered.
+// definedMetrics returns the metrics of the library and of the operator.
 func definedMetrics(t *testing.T) []string {
 	t.Helper()
-	var names []string
-	for _, folder := range []string{"sharding", "controllers", "cmd"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			tree, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				return err
-			}
-			ast.Inspect(tree, func(node ast.Node) bool {
-				if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-					if text, err := strconv.Unquote(literal.Value); err == nil && ownMetric.MatchString(text) {
-						names = append(names, text)
-					}
-				}
-				return true
-			})
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	names := append(libraryMetrics(t), operatorMetrics(t)...)
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// recorder is a Registerer that notes the names of what is registered.
+type recorder struct {
+	prometheus.Registerer
+	names []string
+}
+
+var descriptionName = regexp.MustCompile(`fqName: "([^"]+)"`)
+
+func (r *recorder) Register(collector prometheus.Collector) error {
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descriptions)
+		collector.Describe(descriptions)
+	}()
+	for description := range descriptions {
+		r.names = append(r.names, descriptionName.FindStringSubmatch(description.String())[1])
+	}
+	return r.Registerer.Register(collector)
+}
+
+// libraryMetrics returns the metrics that the library registers.
+func libraryMetrics(t *testing.T) []string {
+	t.Helper()
+	registered := &recorder{Registerer: prometheus.NewRegistry()}
+	_, err := sharding.New(&rest.Config{Host: "127.0.0.1:1"}, sharding.Options{
+		Namespace: "operator", Member: "operator-0", StatefulSet: "operator", Registerer: registered,
+		RootKinds: []schema.GroupVersionKind{{Group: "cache.example.com", Version: "v1", Kind: "RedisCluster"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registered.names
+}
+
+var operatorMetric = regexp.MustCompile(`^redis_operator_[a-z0-9_]+$`)
+
+// operatorMetrics returns the strings in the controllers that are names of metrics: to register them
+// takes a manager.
+func operatorMetrics(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir(filepath.Join(root, "controllers"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(tree, func(node ast.Node) bool {
+			if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+				if text, err := strconv.Unquote(literal.Value); err == nil && operatorMetric.MatchString(text) {
+					names = append(names, text)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }

@@ -97,7 +97,7 @@ func scrapeConfig(target Target, proxy string) string {
 	var config strings.Builder
 	config.WriteString("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n")
 	for _, pod := range target.Pods {
-		fmt.Fprintf(&config, "- job_name: %s\n  metrics_path: /api/v1/namespaces/%s/pods/%s:%d/proxy/metrics\n",
+		fmt.Fprintf(&config, "- job_name: %s\n  honor_labels: true\n  metrics_path: /api/v1/namespaces/%s/pods/%s:%d/proxy/metrics\n",
 			pod, target.Namespace, pod, target.Port)
 		fmt.Fprintf(&config, "  static_configs: [{targets: ['%s'], labels: {namespace: %s, pod: %s}}]\n", proxy, target.Namespace, pod)
 	}

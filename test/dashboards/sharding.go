@@ -7,7 +7,7 @@ func Sharding() Dashboard {
 		UID:         "redis-operator-sharding",
 		Title:       "Redis operator: sharding",
 		Description: "Which replica owns which share of the namespaces, how shards go from one to another, and what each replica does.",
-		Rows:        []Row{members(), ownership(), handovers(), scopes(), work(), process()},
+		Rows:        []Row{members(), ownership(), handovers(), scopes(), work(), clusters(), process()},
 	}
 }
 
@@ -115,7 +115,7 @@ func handovers() Row {
 		one(Panel{
 			Title: "Claims lost", Unit: Count,
 			Question: "How many claims ended without a release, and why?",
-			Bad:      "deadline: renewals fail. taken or missing: somebody edits or deletes Leases.",
+			Bad:      "deadline: renewals fail. taken or emptied: somebody else wrote the Lease.",
 		}, `sum by (reason) (increase(sharding_claims_lost_total[5m]))`, "{{reason}}"),
 	}}
 }
@@ -169,9 +169,53 @@ func work() Row {
 		}, `sum by (pod) (workqueue_depth)`, "{{pod}}"),
 		one(Panel{
 			Title: "Reconcile duration, p99", Unit: Seconds,
-			Question: "How long does one pass take?",
-			Bad:      "Near 5 s, the deadline of a pass: some nodes do not answer.",
+			Question: "How long does a reconcile take, the keys that were dropped included?",
+			Bad:      "Above 5 s, the deadline of a pass.",
 		}, `histogram_quantile(0.99, sum by (le, pod) (increase(controller_runtime_reconcile_time_seconds_bucket[5m])))`, "{{pod}}"),
+	}}
+}
+
+func clusters() Row {
+	return Row{Title: "RedisClusters", Panels: []Panel{
+		one(Panel{
+			Title: "Clusters by phase", Kind: Stacked, Unit: Count,
+			Question: "How are the RedisClusters?",
+			Bad:      "Degraded or Failed that stays; a sum below the number of RedisClusters: some have no owner.",
+		}, `sum by (phase) (redis_operator_clusters)`, "{{phase}}"),
+		one(Panel{
+			Title: "Clusters by replica", Kind: Stacked, Unit: Count,
+			Question: "How many RedisClusters does each replica own?",
+			Bad:      "One replica with far more than the others.",
+		}, `sum by (pod) (redis_operator_clusters)`, "{{pod}}"),
+		{
+			Title: "Clusters", Kind: Number, Unit: Count,
+			Question: "How many RedisClusters are Ready, and how many have all their slots served?",
+			Bad:      "Less than all of them.",
+			Queries: []Query{
+				{Expr: `count(redis_operator_cluster_ready)`, Legend: "all"},
+				{Expr: `sum(redis_operator_cluster_ready)`, Legend: "ready"},
+				{Expr: `sum(redis_operator_cluster_slots_assigned == bool 16384)`, Legend: "all slots"},
+			},
+		},
+		{
+			Title: "Nodes", Unit: Count,
+			Question: "How many Redis nodes are there, and how many work?",
+			Bad:      "Fewer working than there are.",
+			Queries: []Query{
+				{Expr: `sum(redis_operator_cluster_nodes)`, Legend: "nodes"},
+				{Expr: `sum(redis_operator_cluster_ready_nodes)`, Legend: "working"},
+			},
+		},
+		one(Panel{
+			Title: "Steps", Unit: Count,
+			Question: "What did the planner have done in five minutes?",
+			Bad:      "Steps that repeat without end, or that fail.",
+		}, `sum by (kind, result) (increase(redis_operator_steps_total[5m]))`, "{{kind}} {{result}}"),
+		one(Panel{
+			Title: "Pass duration, p99", Unit: Seconds,
+			Question: "How long does one pass over one cluster take?",
+			Bad:      "Near 5 s, the deadline of a pass: some nodes do not answer.",
+		}, `histogram_quantile(0.99, sum by (le, pod) (increase(redis_operator_pass_duration_seconds_bucket[5m])))`, "{{pod}}"),
 	}}
 }
 
