@@ -68,8 +68,17 @@ type pooled struct {
 // ErrClosed is returned by nodes of a Dialer that was closed.
 var ErrClosed = errors.New("connections are closed")
 
+// silence turns off the client library's own log, which is one for the whole process: what it would say of a connection
+// that failed is in the error too.
+var silence = sync.OnceFunc(func() { goredis.SetLogger(silent{}) })
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 // NewDialer returns a Dialer. The caller must Close it.
 func NewDialer(options Options) *Dialer {
+	silence()
 	options.DialTimeout = orDefault(options.DialTimeout, time.Second)
 	options.ReadTimeout = orDefault(options.ReadTimeout, 2*time.Second)
 	options.IdleTimeout = orDefault(options.IdleTimeout, 5*time.Minute)
