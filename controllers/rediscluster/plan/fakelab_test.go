@@ -19,6 +19,7 @@ import (
 type fakeLab struct {
 	t       *testing.T
 	desired topology.Desired
+	groups  []topology.Group
 	storage bool
 	aof     bool
 	cluster *redistest.Cluster
@@ -49,6 +50,7 @@ func newFakeLab(t *testing.T, size, replicas int) *fakeLab {
 		desired: topology.Desired{Size: size, ReplicasPerPrimary: replicas},
 	}
 	for g := range size {
+		l.groups = append(l.groups, topology.Group{Index: g, Nodes: 1 + replicas})
 		for i := range replicas + 1 {
 			l.add(g, i)
 		}
@@ -154,7 +156,7 @@ func (p *fakePod) openGate() {
 }
 
 func (l *fakeLab) view() topology.View {
-	var v topology.View
+	v := topology.View{Groups: l.groups}
 	for _, p := range l.pods {
 		n := topology.Node{Pod: p.Pod, State: redis.Observe(l.t.Context(), p.node)}
 		n.Ready = n.Reachable
@@ -167,9 +169,6 @@ func (l *fakeLab) view() topology.View {
 		v.Nodes = append(v.Nodes, n)
 	}
 	topology.Sort(v.Nodes)
-	for g := range l.desired.Size {
-		v.Groups = append(v.Groups, topology.Group{Index: g, Nodes: 1 + l.desired.ReplicasPerPrimary})
-	}
 	return v
 }
 

@@ -22,8 +22,8 @@ func (c *cluster) form() []Step {
 		return nil
 	}
 	var steps []Step
-	for g := range c.desired.Size {
-		share := topology.EvenShare(g, c.desired.Size).Intersect(missing)
+	for g := range c.size {
+		share := topology.EvenShare(g, c.size).Intersect(missing)
 		if share.IsEmpty() {
 			continue
 		}

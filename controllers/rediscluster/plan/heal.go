@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -199,8 +200,9 @@ func (c *cluster) gateFor(n topology.Node) (value, reason string) {
 // gateForUnknown is the gate's value for a node of which nobody knows anything, since those who did are gone.
 func (c *cluster) gateForUnknown(n topology.Node) (value, reason string) {
 	_, isWaited := c.findPossibleCopy(c.view.Nodes, n)
-	isPod := n.RestartCount > 0 || n.Storage
-	if !isPod || isWaited || len(c.claims) > 0 || c.hasStorage() && len(c.view.Nodes) < c.expectedNodes() {
+	isNew := n.RestartCount == 0 && !n.Storage
+	isKnown := slices.ContainsFunc(c.view.Nodes, func(other topology.Node) bool { return other.Alive && !other.IsBlank() })
+	if isNew || isKnown || isWaited || c.hasStorage() && len(c.view.Nodes) < c.expectedNodes() {
 		return "", ""
 	}
 	return serve("*", n), "no better copy of its data is left, and nobody knows its epoch"

@@ -66,6 +66,10 @@ func (c *cluster) fold(steps []Step) Plan {
 // noteSafety reports what keeps nodes out, and awaits those that did not answer.
 func (c *cluster) noteSafety() {
 	for _, n := range c.foreign {
+		if c.doubtful[n.PodUID] {
+			c.await("%s is linked with nodes at addresses that no Pod has", n.PodName)
+			continue
+		}
 		c.report(ForeignNode, n.PodName, "what answers at %s, the address of %s, is node %s of another cluster",
 			n.Address, n.PodName, n.ID)
 	}
@@ -89,9 +93,9 @@ func (c *cluster) noteSize() {
 	if !topology.AllSlots().Equal(owned) {
 		return
 	}
-	size := len(c.claims)
-	if len(c.view.Groups) > 0 {
-		size = len(c.view.Groups)
+	size := c.size
+	if len(c.view.Groups) == 0 {
+		size = len(c.claims)
 	}
 	if size != c.desired.Size {
 		c.report(SizeChange, "", "the cluster formed with %d primaries and cannot be changed to %d yet", size, c.desired.Size)

@@ -12,39 +12,48 @@ import (
 //
 // Nodes that know each other, or know a third in common, form a party. The party with most slots is the cluster. Another
 // party is foreign when it claims slots that the cluster has too. So is one, be it the largest, in which strangers that
-// are alive, and at no address of a Pod, outnumber the Pods.
-func separate(view topology.View) (members, foreign []topology.Node) {
+// are alive, and at no address of a Pod, outnumber the Pods; and a node alone that owns what is not its group's. With as
+// many strangers as Pods it is doubtful: kept out, but maybe only for as long as a Pod's process outlives the Pod.
+func separate(view topology.View, size int) (members, foreign []topology.Node, doubtful map[string]bool) {
 	parties := computeParties(view.Nodes)
 	var core *party
 	for i := range parties {
 		p := &parties[i]
-		p.foreign = p.strangers(view) > len(p.nodes)
-		if !p.foreign && (core == nil || p.slots().Len() > core.slots().Len()) {
+		strangers := p.strangers(view)
+		p.doubtful = strangers > 0 && strangers == len(p.nodes)
+		p.foreign = strangers > len(p.nodes) || p.isAstray(size)
+		if !p.isOut() && (core == nil || p.slots().Len() > core.slots().Len()) {
 			core = p
 		}
 	}
+	doubtful = map[string]bool{}
 	for i := range parties {
 		p := &parties[i]
-		if core != nil && p != core && !p.foreign {
+		if core != nil && p != core && !p.isOut() {
 			p.foreign = !p.slots().Intersect(core.slots()).IsEmpty()
 		}
-		if p.foreign {
-			foreign = append(foreign, p.nodes...)
-		} else {
+		if !p.isOut() {
 			members = append(members, p.nodes...)
+			continue
+		}
+		foreign = append(foreign, p.nodes...)
+		for _, n := range p.nodes {
+			doubtful[n.PodUID] = !p.foreign
 		}
 	}
 	topology.Sort(members)
 	topology.Sort(foreign)
-	return members, foreign
+	return members, foreign, doubtful
 }
 
 // party is a set of nodes that know each other.
 type party struct {
-	ids     map[string]bool
-	nodes   []topology.Node
-	foreign bool
+	ids               map[string]bool
+	nodes             []topology.Node
+	foreign, doubtful bool
 }
+
+func (p party) isOut() bool { return p.foreign || p.doubtful }
 
 // computeParties joins nodes with common knowledge, in the order of the nodes.
 func computeParties(nodes []topology.Node) []party {
@@ -91,6 +100,13 @@ func (p party) slots() topology.SlotSet {
 		out = out.Union(cl.slots)
 	}
 	return out
+}
+
+// isAstray reports whether the party is one node, which knows nobody and owns slots that no cluster of this size would
+// have given to its group.
+func (p party) isAstray(size int) bool {
+	n := p.nodes[0]
+	return len(p.ids) == 1 && size > 1 && !n.Slots.Minus(topology.EvenShare(n.Group, size)).IsEmpty()
 }
 
 // strangers counts the IDs that the party believes alive, and that are at no address of a Pod.
