@@ -82,7 +82,7 @@ func cleanRemains(ctx context.Context, options Options) error {
 	if err := emptyCgroup(ctx, cgroupOf(options.Name)); err != nil {
 		return err
 	}
-	if found.Name == "" { // not a cluster's folder
+	if found.Name == "" && !options.ownDir { // nothing says that the folder is a cluster's
 		return nil
 	}
 	if err := os.RemoveAll(options.Dir); err != nil {

@@ -19,6 +19,7 @@ type Cluster struct {
 	name       string
 	nodes      []string
 	plane      process // the init process of the control plane
+	keeper     int     // the process that supervises it
 	rest       *rest.Config
 	supervisor *supervisor // nil when another process supervises
 }
@@ -72,7 +73,7 @@ func newCluster(dir string) (*Cluster, error) {
 	if !found.Ready {
 		return nil, fmt.Errorf("localcluster: cluster %s in %s is not ready", found.Name, dir)
 	}
-	c := &Cluster{layout: layout{dir}, name: found.Name, plane: found.Inits[planeName]}
+	c := &Cluster{layout: layout{dir}, name: found.Name, plane: found.Inits[planeName], keeper: found.Supervisor.Pid}
 	for i := range found.Nodes {
 		c.nodes = append(c.nodes, nodeName(i))
 	}
@@ -123,6 +124,9 @@ func (c *Cluster) Name() string { return c.name }
 // Dir is the cluster's folder.
 func (c *Cluster) Dir() string { return c.dir }
 
+// Supervisor is the number of the process that supervises the cluster.
+func (c *Cluster) Supervisor() int { return c.keeper }
+
 // Kubeconfig is the path of a kubeconfig file with all rights, usable on this host.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig() }
 
@@ -138,10 +142,11 @@ func (c *Cluster) Nodes() []string { return append([]string(nil), c.nodes...) }
 // ImportImage makes an image available on every Node under the given reference, "redis:7.0" say. A
 // Node that is lost gets it when it is restored.
 func (c *Cluster) ImportImage(ctx context.Context, image v1.Image, ref string) error {
-	if _, err := c.writeImage(image, ref); err != nil {
+	file, err := c.writeImage(image, ref)
+	if err != nil {
 		return err
 	}
-	return c.perform(ctx, opImport)
+	return c.perform(ctx, opImport, file)
 }
 
 // Dial connects to an address inside the cluster, a Pod's or a Service's. The host in addr is an IP

@@ -41,7 +41,7 @@ type operation struct {
 }
 
 var operations = map[string]operation{
-	opImport:           {0, func(s *supervisor, ctx context.Context, _ []string) error { return s.importImages(ctx) }},
+	opImport:           {1, func(s *supervisor, ctx context.Context, args []string) error { return s.importImage(ctx, args[0]) }},
 	opKillPod:          {2, onPod((*supervisor).killPod)},
 	opPausePod:         {2, onPod((*supervisor).pausePod)},
 	opResumePod:        {2, onPod((*supervisor).resumePod)},

@@ -40,7 +40,7 @@ func (s *supervisor) startPlane() error {
 		return err
 	}
 	config, err := render("kube-proxy.yaml", map[string]any{
-		"Node": planeName, "Address": s.addresses.apiServer(), "AllPods": s.addresses.allPods(),
+		"Node": nodeName(0), "Address": s.addresses.apiServer(), "AllPods": s.addresses.allPods(),
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"example.com/redis-operator/test/localcluster/images"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -16,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// writeImage writes an image to the cluster's folder and returns the file's name there: its
-// reference and digest, so that the same image is imported once.
+// writeImage writes an image to the cluster's folder and returns the file's name there, which is made
+// of its reference and digest.
 func (l layout) writeImage(image v1.Image, ref string) (string, error) {
 	tag, err := name.NewTag(ref)
 	if err != nil {
@@ -29,8 +30,9 @@ func (l layout) writeImage(image v1.Image, ref string) (string, error) {
 	}
 	file := strings.NewReplacer("/", "_", ":", "_").Replace(ref) + "-" + digest.Hex[:16] + ".tar"
 	path := l.path("images", file)
-	if _, err := os.Stat(path); err == nil {
-		return file, nil
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err == nil {
+		return file, nil // written before; it counts as the latest again
 	}
 	if err := tarball.WriteToFile(path+".new", tag, image); err != nil {
 		return "", fmt.Errorf("writing image %s: %w", ref, err)
@@ -71,17 +73,17 @@ func (s *supervisor) writePauseImage() error {
 	return err
 }
 
-// importImages gives every Node that is up the images that it lacks; a lost one gets them when it is
-// restored.
-func (s *supervisor) importImages(ctx context.Context) error {
+// importImage gives every Node that is up the image in a file; a lost one gets it when it is restored.
+func (s *supervisor) importImage(ctx context.Context, file string) error {
 	problems := make([]error, len(s.nodes))
 	var group sync.WaitGroup
 	for i, n := range s.nodes {
 		group.Go(func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
+			delete(n.imported, file) // else a tag that has moved on would not move back
 			if n.space != nil {
-				problems[i] = s.importInto(ctx, n)
+				problems[i] = s.importMissing(ctx, n)
 			}
 		})
 	}

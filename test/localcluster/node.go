@@ -55,7 +55,7 @@ func (s *supervisor) startNode(ctx context.Context, n *node) error {
 	if err := s.waitForContainerd(ctx, n); err != nil {
 		return err
 	}
-	if err := s.importInto(ctx, n); err != nil {
+	if err := s.importMissing(ctx, n); err != nil {
 		return err
 	}
 	// They keep trying until the API server is there.
@@ -103,8 +103,8 @@ func ctr(ctx context.Context, in *space.Space, args ...string) (string, error) {
 	return strings.TrimSpace(said), err
 }
 
-// importInto gives the Node the images that it does not have yet. The caller holds the Node's lock.
-func (s *supervisor) importInto(ctx context.Context, n *node) error {
+// importMissing gives the Node the images that it does not have yet, the oldest first. The caller holds the Node's lock.
+func (s *supervisor) importMissing(ctx context.Context, n *node) error {
 	for _, file := range s.imageFiles() {
 		if n.imported[file] {
 			continue

@@ -29,6 +29,8 @@ type Options struct {
 	APIServerArgs []string
 	// Log is told what happens, one line at a time. Default: nothing is said.
 	Log func(string)
+
+	ownDir bool // Dir is the default, which follows from the name
 }
 
 const (
@@ -73,7 +75,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Binaries = found
 	}
 	if o.Dir == "" {
-		o.Dir = filepath.Join(o.Binaries, "..", "..", "build", "localcluster", o.Name)
+		o.Dir, o.ownDir = filepath.Join(o.Binaries, "..", "..", "build", "localcluster", o.Name), true
 	}
 	for _, path := range []*string{&o.Dir, &o.Binaries} {
 		absolute, err := filepath.Abs(*path)

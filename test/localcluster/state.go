@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// stateFile marks a folder as a cluster's: nothing is ever removed from a folder without it.
+// stateFile marks a folder as a cluster's: nothing is removed from a folder without it, unless its
+// path is the default.
 const stateFile = "localcluster.json"
 
 // state is what another process needs to know of a cluster.

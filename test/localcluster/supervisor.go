@@ -59,10 +59,16 @@ func start(ctx context.Context, options Options) (*supervisor, error) {
 	}
 	s := &supervisor{layout: layout{options.Dir}, options: options}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := s.bringUp(ctx); err != nil {
-		return nil, errors.Join(err, s.lastWords(), s.stop(context.WithoutCancel(ctx)))
+		if interrupted := context.Cause(outer); interrupted != nil {
+			err = fmt.Errorf("localcluster: starting %s: %w", options.Name, interrupted)
+		} else {
+			err = errors.Join(err, s.lastWords())
+		}
+		return nil, errors.Join(err, s.stop(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
@@ -78,7 +84,7 @@ func takeFolder(ctx context.Context, options Options) error {
 		return fmt.Errorf("localcluster: folder %s belongs to cluster %s", options.Dir, found.Name)
 	case errors.Is(err, fs.ErrNotExist):
 		entries, err := os.ReadDir(options.Dir)
-		if len(entries) > 0 {
+		if len(entries) > 0 && !options.ownDir {
 			return fmt.Errorf("localcluster: folder %s is not empty and not a cluster's", options.Dir)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,19 +109,21 @@ func takeFolder(ctx context.Context, options Options) error {
 // bringUp does the work of start.
 func (s *supervisor) bringUp(ctx context.Context) error {
 	begun := time.Now()
-	if err := s.claimBlock(); err != nil {
-		return err
-	}
 	self, err := identify(os.Getpid())
 	if err != nil {
 		return err
 	}
+	// The folder is a cluster's from here on: whatever fails now, stop removes it.
 	err = s.changeState(func(current *state) {
-		*current = state{
-			Name: s.options.Name, Nodes: s.options.Nodes, Supervisor: self, Inits: map[string]process{}, Block: s.options.Block,
-		}
+		*current = state{Name: s.options.Name, Nodes: s.options.Nodes, Supervisor: self, Inits: map[string]process{}}
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.claimBlock(); err != nil {
+		return err
+	}
+	if err := s.changeState(func(current *state) { current.Block = s.options.Block }); err != nil {
 		return err
 	}
 	for i := range s.options.Nodes {

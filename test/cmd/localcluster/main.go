@@ -33,13 +33,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := execute(ctx, os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
 		return
-	}
-	if err != nil {
+	case !errors.Is(err, errSaid):
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
 	}
+	os.Exit(1)
 }
 
 // execute parses the command line and runs one command.

@@ -15,9 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// errSaid is an error that the supervising process has explained already.
+var errSaid = errors.New("localcluster: the cluster did not start")
+
 // up starts a process that supervises the cluster, repeats what it says until the cluster is ready,
-// and leaves it running. When up itself is interrupted before that, so is the cluster.
+// and leaves it running. It does nothing when the cluster runs already. When up itself is interrupted before that, so is the cluster.
 func up(ctx context.Context, options localcluster.Options, _ []string) error {
+	if cluster, err := localcluster.Find(options); err == nil {
+		say(fmt.Sprintf("cluster %s runs already in %s", cluster.Name(), cluster.Dir()))
+		say("export KUBECONFIG=" + cluster.Kubeconfig())
+		return nil
+	}
 	heard, said, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("making a pipe: %w", err)
@@ -43,12 +51,12 @@ func up(ctx context.Context, options localcluster.Options, _ []string) error {
 	}
 	// The child has closed its side: it is ready, or it has ended.
 	cluster, problem := localcluster.Find(options)
-	if problem == nil && ctx.Err() == nil {
+	if problem == nil && ctx.Err() == nil && cluster.Supervisor() == child.Process.Pid {
 		say("export KUBECONFIG=" + cluster.Kubeconfig())
 		return nil
 	}
 	if err := child.Wait(); err != nil {
-		return errors.New("localcluster: the cluster did not start")
+		return errSaid
 	}
 	return errors.Join(problem, ctx.Err())
 }
