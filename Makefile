@@ -9,6 +9,9 @@ NAMESPACE := redis-operator-system
 CONTAINER ?= docker
 
 BIN       := $(CURDIR)/bin
+# Static binaries, and one set of compiled packages for all that is built; only the race detector
+# needs cgo, and so a set of its own.
+export CGO_ENABLED = 0
 # The local Kubernetes; envtest starts its etcd and kube-apiserver from the same folder.
 export KUBEBUILDER_ASSETS ?= $(BIN)/k8s
 # The user's own kubectl where there is one, else the one that `make k8s` builds.
@@ -21,6 +24,7 @@ GOVULNCHECK    := $(BIN)/tools/govulncheck
 # The test packages that start a cluster or an API server run one at a time: they measure time.
 SERIAL_TESTS := /envtest|/localcluster|/e2e|/dashboards
 TEST_FLAGS   ?= -race
+GO_TEST      := CGO_ENABLED=1 go test $(TEST_FLAGS)
 
 ##@ Main job
 
@@ -30,9 +34,9 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 
 .PHONY: test
 test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 15 minutes on two cores once built)
-	go test $(TEST_FLAGS) ./...
-	cd test && go test $(TEST_FLAGS) $$(go list ./... | grep -vE '$(SERIAL_TESTS)')
-	cd test && go test $(TEST_FLAGS) -p 1 -timeout 40m $$(go list ./... | grep -E '$(SERIAL_TESTS)')
+	$(GO_TEST) ./...
+	cd test && $(GO_TEST) $$(go list ./... | grep -vE '$(SERIAL_TESTS)')
+	cd test && $(GO_TEST) -p 1 -timeout 40m $$(go list ./... | grep -E '$(SERIAL_TESTS)')
 
 .PHONY: test-all
 test-all: export TEST_ALL = 1
@@ -65,7 +69,7 @@ local-down: ## Stop the local Kubernetes and remove everything of it
 
 .PHONY: build
 build: ## Build the static operator binary bin/manager
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/manager ./cmd/manager
+	go build -ldflags '-s -w' -o $(BIN)/manager ./cmd/manager
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## Generate the deep copies in api/
