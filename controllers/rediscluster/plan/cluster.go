@@ -15,7 +15,6 @@ type cluster struct {
 	desired topology.Desired
 	view    topology.View
 	now     time.Time
-	size    int // of the cluster as Kubernetes was told to make it
 
 	// members are the nodes that answered and belong to the cluster or are free to join it.
 	members []topology.Node
@@ -48,8 +47,7 @@ func newCluster(desired topology.Desired, view topology.View, now time.Time) *cl
 		desired.NodeTimeout = topology.DefaultNodeTimeout
 	}
 	c := &cluster{desired: desired, view: view, now: now, primaries: map[int]topology.Node{}}
-	c.size = formedSize(desired, view)
-	c.members, c.foreign, c.doubtful = separate(view, c.size)
+	c.members, c.foreign, c.doubtful = separate(view, desired.Size)
 	c.claims = computeClaims(c.members)
 	for _, n := range c.members {
 		if !n.OwnsSlots() || c.claimOf(n.ID).slots.IsEmpty() {
@@ -97,14 +95,6 @@ func computeClaims(members []topology.Node) []claim {
 	claims = slices.DeleteFunc(claims, func(cl claim) bool { return cl.slots.IsEmpty() })
 	slices.SortFunc(claims, func(a, b claim) int { return cmp.Compare(a.id, b.id) })
 	return claims
-}
-
-// formedSize is the number of groups that Kubernetes was told to have, or else that is desired.
-func formedSize(desired topology.Desired, view topology.View) int {
-	if len(view.Groups) > 0 {
-		return len(view.Groups)
-	}
-	return desired.Size
 }
 
 // claimOf is the slots that an ID owns, empty when it owns none.
@@ -163,7 +153,7 @@ func (c *cluster) expectedNodes() int {
 // groups is the numbers of all groups that are desired or have Pods, ascending.
 func (c *cluster) groups() []int {
 	var out []int
-	for g := range c.size {
+	for g := range c.desired.Size {
 		out = append(out, g)
 	}
 	for _, n := range c.view.Nodes {
@@ -199,8 +189,8 @@ func (c *cluster) groupOf(cl claim) int {
 			return n.Group
 		}
 	}
-	for g := range c.size {
-		if !topology.EvenShare(g, c.size).Intersect(cl.slots).IsEmpty() {
+	for g := range c.desired.Size {
+		if !topology.EvenShare(g, c.desired.Size).Intersect(cl.slots).IsEmpty() {
 			return g
 		}
 	}

@@ -22,8 +22,8 @@ func (c *cluster) form() []Step {
 		return nil
 	}
 	var steps []Step
-	for g := range c.size {
-		share := topology.EvenShare(g, c.size).Intersect(missing)
+	for g := range c.desired.Size {
+		share := topology.EvenShare(g, c.desired.Size).Intersect(missing)
 		if share.IsEmpty() {
 			continue
 		}
@@ -47,8 +47,12 @@ func needsEpoch(n topology.Node) bool {
 	return len(n.Known) == 0 && n.ConfigEpoch == 0 && n.Slots.IsEmpty()
 }
 
-// awaitsUnknown reports that a Pod may hold a former state of the cluster which nobody has seen yet.
+// awaitsUnknown reports that not all node groups exist yet, or that a Pod may hold a former state of the cluster which
+// nobody has seen yet.
 func (c *cluster) awaitsUnknown() bool {
+	if len(c.view.Groups) > 0 && len(c.view.Groups) != c.desired.Size {
+		return true
+	}
 	for _, n := range c.view.Nodes {
 		isNew := !n.Storage && !n.ContainerRunning && n.RestartCount == 0
 		if !n.Reachable && !isNew {

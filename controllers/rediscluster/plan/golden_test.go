@@ -29,7 +29,9 @@ func TestGolden(t *testing.T) {
 		"form-late-nodes":             {3, 1, formLate},
 		"form-late-with-storage":      {2, 1, formLateStorage},
 		"form-two-parties":            {3, 0, formTwoParties},
-		"foreign-node":                {3, 1, foreignNode},
+		"foreign-node":                {3, 1, foreignNode(3)},
+		"foreign-node-of-a-pair":      {3, 1, foreignNode(2)},
+		"foreign-node-alone":          {3, 1, foreignNode(1)},
 		"kill-primary-1x1":            {1, 1, killPrimary},
 		"kill-primary-2x1":            {2, 1, killPrimary},
 		"kill-primary-3x1":            {3, 1, killPrimary},
@@ -120,13 +122,17 @@ func formTwoParties(l *fakeLab) {
 	l.settle()
 }
 
-// foreignNode has another cluster's node answer at the address of a Pod.
-func foreignNode(l *fakeLab) {
-	other := newFakeLab(l.t, 2, 0)
-	other.cluster, other.made = l.cluster, 100
-	other.pods = nil
-	other.add(0, 0)
-	other.add(1, 0)
+// foreignNode has a node of another cluster, of a given size, answer at the address of a Pod.
+func foreignNode(size int) func(l *fakeLab) {
+	return func(l *fakeLab) { l.meetForeign(size) }
+}
+
+func (l *fakeLab) meetForeign(size int) {
+	other := newFakeLab(l.t, size, 0)
+	other.cluster, other.made, other.pods = l.cluster, 100, nil
+	for g := range size {
+		other.add(g, 0)
+	}
 	other.settle()
 	l.lose("c-2-1")
 	stray := l.add(2, 1)
@@ -139,8 +145,8 @@ func foreignNode(l *fakeLab) {
 	if known := l.view().Nodes[0].Known; len(known) != 0 {
 		l.t.Errorf("nodes were introduced though the place of one is taken: %v", known)
 	}
-	if got := len(other.view().Nodes[0].Known); got != 1 {
-		l.t.Errorf("the other cluster knows %d nodes more, want 1", got)
+	if got := len(other.view().Nodes[0].Known); got != size-1 {
+		l.t.Errorf("a node of the other cluster knows %d nodes, want %d", got, size-1)
 	}
 }
 

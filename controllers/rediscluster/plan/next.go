@@ -93,8 +93,8 @@ func (c *cluster) noteSize() {
 	if !topology.AllSlots().Equal(owned) {
 		return
 	}
-	size := c.size
-	if len(c.view.Groups) == 0 {
+	size := len(c.view.Groups)
+	if size == 0 {
 		size = len(c.claims)
 	}
 	if size != c.desired.Size {
