@@ -176,3 +176,9 @@ func (r *replica) identity(t *testing.T) sharding.Identity {
 	})
 	return r.sharding.Identity()
 }
+
+// canRead tells whether a namespace is cached.
+func (r *replica) canRead(namespace string) bool {
+	err := r.client.List(context.Background(), &corev1.ConfigMapList{}, client.InNamespace(namespace))
+	return err == nil
+}
