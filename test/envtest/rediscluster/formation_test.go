@@ -1,0 +1,54 @@
+package rediscluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	redisv1 "example.com/redis-operator/api/v1"
+)
+
+func TestClusterFormsAndIsLeftAlone(t *testing.T) {
+	namespace, _ := newNamespace(t)
+	cluster := newCluster(namespace, 3, 1)
+	create(t, cluster)
+	await(t, cluster, "Ready", isReady)
+	status := cluster.Status
+	if status.ReadyNodes != 6 || status.SlotsAssigned != 16384 || len(status.NodeStates) != 6 || status.Ready != "6/6" || !status.Formed {
+		t.Errorf("status of a Ready cluster: %+v", status)
+	}
+	if status.Shard == nil || *status.Shard != 0 || cluster.Labels[redisv1.LabelShard] != "0" {
+		t.Errorf("shard %v, labels %v", status.Shard, cluster.Labels)
+	}
+	leftAlone(t, cluster)
+}
+
+// leftAlone wakes the controller several times and insists that nothing is written.
+func leftAlone(t *testing.T, cluster *redisv1.RedisCluster) {
+	t.Helper()
+	writes, version := suite.writes.Load(), cluster.ResourceVersion
+	for i := range 5 {
+		before := passes(t)
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name + "-config"}}
+		change(t, config, func(c *corev1.ConfigMap) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "touched", fmt.Sprint(i)) })
+		deadline := time.Now().Add(20 * time.Second)
+		for tick := time.NewTicker(10 * time.Millisecond); passes(t) == before; <-tick.C {
+			if time.Now().After(deadline) {
+				t.Fatal("no pass within 20 s of a change of an owned object")
+			}
+		}
+	}
+	if err := suite.client.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if got := suite.writes.Load() - writes; got != 0 {
+		t.Errorf("%d writes to the API by passes over a Ready cluster", got)
+	}
+	if cluster.ResourceVersion != version {
+		t.Error("the RedisCluster was written although nothing happened")
+	}
+}
