@@ -20,7 +20,7 @@ import (
 // lab is a cluster of real redis-server processes, each started by the operator's entry program as if in a Pod of its
 // own, with what Kubernetes does about them in a few lines.
 type lab struct {
-	t       *testing.T
+	t       testing.TB
 	desired topology.Desired
 	storage bool
 	config  []string
@@ -47,7 +47,7 @@ type labOptions struct {
 	groups int
 }
 
-func newLab(t *testing.T, o labOptions) *lab {
+func newLab(t testing.TB, o labOptions) *lab {
 	t.Helper()
 	l := &lab{
 		t: t, storage: o.storage, config: o.config,
