@@ -18,9 +18,8 @@ type node struct {
 	name  string
 	index int
 
-	mu       sync.Mutex   // one fault at a time; guards what follows
-	space    *space.Space // nil while the Node is lost
-	parts    []*component
+	mu       sync.Mutex      // one fault at a time; guards what follows
+	space    *space.Space    // nil while the Node is lost
 	imported map[string]bool // tar files that its containerd has
 }
 
@@ -48,7 +47,6 @@ func (s *supervisor) startNode(ctx context.Context, n *node) error {
 		"--hostname-override="+n.name, "--node-ip="+s.addresses.node(n.index).String(),
 		"--node-labels=topology.kubernetes.io/region=local,topology.kubernetes.io/zone="+n.zone())
 	proxy := s.newComponent(created, "kube-proxy-"+n.name, "kube-proxy", "--config="+config+"/kube-proxy.yaml")
-	n.parts = []*component{containerd, kubelet, proxy}
 	if err := containerd.start(); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (s *supervisor) loseNode(ctx context.Context, n *node) error {
 		return nil
 	}
 	n.space.Kill()
-	n.space, n.parts = nil, nil
+	n.space = nil
 	// The kernel tears a network namespace down in the background.
 	return poll(ctx, "the end of the cable of "+n.name, func(context.Context) (string, bool) {
 		return "it is still there", !s.hasCable(n)
