@@ -40,14 +40,13 @@ func TestEncodeIsFixed(t *testing.T) {
 
 // TestStoredSize: P of the largest sensible installation stays far below the limit of an object.
 func TestStoredSize(t *testing.T) {
-	c := newCluster(t, 1024, 50)
-	for range maxDeadKept + 3 {
-		for _, member := range operators(50) {
-			c.join(member)
-			c.kill(member, Expired)
+	p := Place(New(settingsOf(1024), Timings{}), operators(50))
+	for nonce := range maxDeadKept + 3 {
+		for i, member := range operators(50) {
+			p.Processes = register(p.Processes, identityOf(member, i, nonce))
 		}
 	}
-	data, err := Encode(c.p)
+	data, err := Encode(Place(p, p.Expected))
 	if err != nil {
 		t.Fatal(err)
 	}

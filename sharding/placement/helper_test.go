@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -85,6 +86,24 @@ func (c *cluster) start(members ...Member) {
 		c.join(member)
 		c.record(member, Serving)
 	}
+}
+
+// orderOf returns the indexes of all members of pref, most preferred first.
+func orderOf(pref *preference, shard Shard) []int {
+	order := make([]int, len(pref.members))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case a == b:
+			return 0
+		case pref.prefers(shard, a, b):
+			return -1
+		}
+		return 1
+	})
+	return order
 }
 
 // acting lists who acts for each shard, empty where nobody does.

@@ -39,7 +39,7 @@ func naiveOrders(members []Member, shards int) [][]Member {
 	orders := make([][]Member, shards)
 	pref := newPreference(members, shards)
 	for shard := range orders {
-		for _, i := range pref.order(Shard(shard)) {
+		for _, i := range orderOf(pref, Shard(shard)) {
 			orders[shard] = append(orders[shard], members[i])
 		}
 	}
@@ -155,7 +155,7 @@ func naiveDeputies(before, placed Placement, orders [][]Member) map[Shard]Member
 // TestHistoriesProperty drives random histories of scaling, starts, stops, deaths and rejoins, and
 // checks after each step all that must hold of any placement.
 func TestHistoriesProperty(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // G404: a test that can be repeated
 		shards := []int{1, 5, 16, 64, 100}[random.IntN(5)]
 		c := newCluster(t, shards, 1+random.IntN(8))

@@ -44,13 +44,10 @@ func computeHomes(before []Member, pref *preference) []Member {
 		if homes[shard] != "" {
 			continue
 		}
-		for _, member := range pref.order(Shard(shard)) {
-			if room[member] > 0 {
-				homes[shard] = pref.members[member]
-				room[member]--
-				break
-			}
-		}
+		// There is one with room: the quotas sum up to S.
+		member := pref.best(Shard(shard), func(member int) bool { return room[member] > 0 })
+		homes[shard] = pref.members[member]
+		room[member]--
 	}
 	return homes
 }
@@ -145,14 +142,12 @@ func fillVacant(vacant []Shard, deputies map[Shard]Member, load map[Member]int, 
 	}
 	bound := (candidates.pref.shards + candidates.count - 1) / candidates.count
 	for _, shard := range vacant {
-		for _, i := range candidates.pref.order(shard) {
-			member := candidates.pref.members[i]
-			if candidates.live[member] && load[member] < bound {
-				deputies[shard] = member
-				load[member]++
-				break
-			}
-		}
+		members := candidates.pref.members
+		best := candidates.pref.best(shard, func(i int) bool {
+			return candidates.live[members[i]] && load[members[i]] < bound
+		})
+		deputies[shard] = members[best]
+		load[members[best]]++
 	}
 }
 

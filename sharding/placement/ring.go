@@ -1,11 +1,6 @@
 package placement
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/buraksezer/consistent"
-)
+import "github.com/buraksezer/consistent"
 
 const (
 	ringPoints = 20   // points of each member on the ring
@@ -31,50 +26,43 @@ func newPreference(members []Member, shards int) *preference {
 	return &preference{members: members, hashes: hashes, shards: shards}
 }
 
-// order returns the indexes of all members, most preferred first.
-func (f *preference) order(shard Shard) []int {
-	first, scores := f.ringFirst(shard), f.scores(shard)
-	order := make([]int, len(f.members))
-	for i := range order {
-		order[i] = i
+// best returns the index of the member that the shard prefers among those that are eligible, -1 if
+// none is.
+func (f *preference) best(shard Shard, eligible func(member int) bool) int {
+	best := -1
+	for member := range f.members {
+		if eligible(member) && (best < 0 || f.prefers(shard, member, best)) {
+			best = member
+		}
 	}
-	slices.SortFunc(order, func(a, b int) int { return comparePreferred(first, scores, a, b) })
-	return order
+	return best
 }
 
 // rank returns how many members the shard prefers to the given one.
 func (f *preference) rank(shard Shard, member int) int {
-	first, scores := f.ringFirst(shard), f.scores(shard)
 	rank := 0
 	for other := range f.members {
-		if comparePreferred(first, scores, other, member) < 0 {
+		if other != member && f.prefers(shard, other, member) {
 			rank++
 		}
 	}
 	return rank
 }
 
-func comparePreferred(first int, scores []uint64, a, b int) int {
-	switch {
-	case a == b:
-		return 0
-	case a == first:
-		return -1
-	case b == first:
-		return 1
+// prefers tells whether the shard prefers member a to another member b.
+func (f *preference) prefers(shard Shard, a, b int) bool {
+	if first := f.ringFirst(shard); a == first || b == first {
+		return a == first
 	}
-	return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b))
+	scoreA, scoreB := f.score(shard, a), f.score(shard, b)
+	return scoreA > scoreB || scoreA == scoreB && a < b
 }
 
-// scores are the rendezvous scores of all members for one shard. The mix at the end matters: a
-// plain xor of two hashes would rank the members alike for many shards.
-func (f *preference) scores(shard Shard) []uint64 {
+// score is the rendezvous score of a member for a shard. The mix at the end matters: a plain xor of
+// two hashes would rank the members alike for many shards.
+func (f *preference) score(shard Shard, member int) uint64 {
 	shardHash := mix(uint64(shard) + 0x9e3779b97f4a7c15) //nolint:gosec // G115: never negative
-	scores := make([]uint64, len(f.hashes))
-	for i, hash := range f.hashes {
-		scores[i] = mix(hash ^ shardHash)
-	}
-	return scores
+	return mix(f.hashes[member] ^ shardHash)
 }
 
 // ringFirst returns the index of the member that the ring gives the shard, -1 if there is no ring.

@@ -14,8 +14,14 @@ func TestPreferenceProperty(t *testing.T) {
 			pref := newPreference(operators(n), shards)
 			first := make([]int, n)
 			for shard := range Shard(shards) {
-				order := pref.order(shard)
+				order := orderOf(pref, shard)
 				first[order[0]]++
+				if best := pref.best(shard, func(int) bool { return true }); best != order[0] {
+					t.Fatalf("shard %d of %d, %d members: best is %d in %v", shard, shards, n, best, order)
+				}
+				if none := pref.best(shard, func(int) bool { return false }); none != -1 {
+					t.Fatalf("shard %d of %d, %d members: best of none is %d", shard, shards, n, none)
+				}
 				for rank, member := range order {
 					if pref.rank(shard, member) != rank {
 						t.Fatalf("shard %d of %d, %d members: rank of %d is %d in %v",
@@ -44,7 +50,7 @@ func TestSuccessorsAreSpread(t *testing.T) {
 	for member := range n {
 		successors, total := make([]int, n), 0
 		for shard := range Shard(shards) {
-			if order := pref.order(shard); order[0] == member {
+			if order := orderOf(pref, shard); order[0] == member {
 				successors[order[1]]++
 				total++
 			}
@@ -76,12 +82,12 @@ func TestRingPointsAreDistinct(t *testing.T) {
 // TestRingNeverPanics: the library panics with more members than shards, and for none.
 func TestRingNeverPanics(t *testing.T) {
 	for _, shards := range []int{0, 1, 2, 3, 5, 16, 31, 32, 33, 63, 64} {
-		for n := range 70 {
+		for _, n := range []int{0, 1, 2, 3, 5, 16, 17, 32, 33, 34, 50, 64, 65} {
 			pref := newPreference(operators(n), shards)
 			if shards == 0 {
 				continue
 			}
-			if got := len(pref.order(Shard(shards - 1))); got != n {
+			if got := len(orderOf(pref, Shard(shards-1))); got != n {
 				t.Fatalf("%d shards, %d members: order of %d", shards, n, got)
 			}
 		}
