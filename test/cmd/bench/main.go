@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -25,6 +26,17 @@ import (
 )
 
 var scenarios = map[string]func(context.Context) error{
+	"cache": func(ctx context.Context) error {
+		var options bench.CacheOptions
+		var errs [3]error
+		options.Namespaces, errs[0] = fromEnv("NAMESPACES", 1000)
+		options.Empty, errs[1] = fromEnv("EMPTY", 4000)
+		options.MultiNamespaces, errs[2] = fromEnv("MULTI_NAMESPACES", min(200, options.Namespaces))
+		if err := errors.Join(errs[:]...); err != nil {
+			return err
+		}
+		return bench.Cache(ctx, os.Stdout, options)
+	},
 	"formation": func(ctx context.Context) error {
 		rounds, err := fromEnv("ROUNDS", 10)
 		if err != nil {
@@ -44,6 +56,13 @@ var scenarios = map[string]func(context.Context) error{
 
 func main() {
 	ctrllog.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	if isChild, err := bench.RunCacheChild(context.Background()); isChild {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	scenario := flag.String("scenario", "", "one of: "+names())
 	flag.Parse()
 	run, ok := scenarios[*scenario]
