@@ -141,7 +141,9 @@ func (c *contract) updateDeleted() {
 	lease := c.create("a")
 	c.remove("a")
 	_, err := c.leases.Update(c.ctx, lease, metav1.UpdateOptions{})
-	c.want("updating a deleted one", apierrors.IsNotFound, err)
+	c.want("updating a deleted one", apierrors.IsConflict, err) // by its UID; not NotFound
+	_, err = c.leases.Get(c.ctx, "a", metav1.GetOptions{})
+	c.want("reading it after that", apierrors.IsNotFound, err)
 	c.want("deleting a deleted one", apierrors.IsNotFound, c.leases.Delete(c.ctx, "a", metav1.DeleteOptions{}))
 }
 

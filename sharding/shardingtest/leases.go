@@ -260,7 +260,8 @@ func (n *namespaced) Create(
 	return answer(out, err)
 }
 
-// Update writes over a Lease, whose resourceVersion has to be the given one, if one is given.
+// Update writes over a Lease, whose resourceVersion has to be the given one, if one is given. As the
+// API server does, it answers a conflict where a Lease with a UID is not there any more.
 func (n *namespaced) Update(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
@@ -270,6 +271,9 @@ func (n *namespaced) Update(
 	var out *coordinationv1.Lease
 	err := n.l.do(ctx, n.write("update", lease), func() error {
 		old, ok := n.l.objects[n.key(lease.Name)]
+		if !ok && lease.UID != "" {
+			return apierrors.NewConflict(leaseResource, lease.Name, errors.New("the UID precondition does not hold"))
+		}
 		if !ok {
 			return apierrors.NewNotFound(leaseResource, lease.Name)
 		}
