@@ -56,6 +56,7 @@ func (w *simWorld) start(member Member) *simProcess {
 		p.step(PlacementSeen{})
 	}
 	p.step(w.expected())
+	p.step(LeasesEnsured{})
 	for _, presence := range w.presences {
 		p.step(presence)
 	}
