@@ -144,7 +144,7 @@ func (r *Reconciler) replaceUnformed(ctx context.Context, seen *observation, con
 
 // deleteObject deletes exactly the object that was seen.
 func (r *Reconciler) deleteObject(ctx context.Context, object client.Object) error {
-	ctrl.LoggerFrom(ctx).Info("Deleting", "object", fmt.Sprintf("%T", object), "name", object.GetName())
+	ctrl.LoggerFrom(ctx).Info("Deleting", "kind", fmt.Sprintf("%T", object), "object", object.GetName())
 	err := r.client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting %T %s: %w", object, object.GetName(), err)

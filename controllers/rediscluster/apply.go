@@ -76,7 +76,7 @@ func (r *Reconciler) applyObject(ctx context.Context, seen *observation, object 
 			return problem{}, err
 		}
 	}
-	ctrl.LoggerFrom(ctx).Info("Applying", "kind", kind, "name", object.GetName())
+	ctrl.LoggerFrom(ctx).Info("Applying", "kind", kind, "object", object.GetName())
 	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted),
 		client.FieldOwner(redisv1.Operator), client.ForceOwnership)
 	switch {

@@ -12,6 +12,12 @@ const (
 	afterSteps = 50 * time.Millisecond
 	// whileWaiting is the pace of looking while something is awaited.
 	whileWaiting = 100 * time.Millisecond
+	// almostUp is the pace of looking at a cluster that wants nothing more but that its primaries have been up for long
+	// enough, in the seconds in which that comes true: what is lost by looking late is all that a person waits for.
+	almostUp = 25 * time.Millisecond
+	// youth and maturity bound those seconds, by the uptime that servers report in whole seconds.
+	youth    = 2 * time.Second
+	maturity = 5 * time.Second
 	// whileStuck is the pace when only a person can help, or something outside of Redis.
 	whileStuck = time.Second
 )
@@ -57,10 +63,21 @@ func (c *cluster) fold(steps []Step) Plan {
 	case p.Phase == PhaseSettled:
 	case len(p.Problems) > 0 && len(p.Reasons) == 0:
 		p.Wait = whileStuck
+	case p.Facts.Agreed && p.Facts.ReplicasLinked && c.isAlmostUp():
+		p.Wait = almostUp
 	default:
 		p.Wait = whileWaiting
 	}
 	return p
+}
+
+// isAlmostUp reports whether the youngest server has just been up for as long as a primary has to be before it serves.
+func (c *cluster) isAlmostUp() bool {
+	youngest := maturity
+	for _, n := range c.members {
+		youngest = min(youngest, n.Uptime)
+	}
+	return youngest >= youth && youngest < maturity
 }
 
 // noteSafety reports what keeps nodes out, and awaits those that did not answer.

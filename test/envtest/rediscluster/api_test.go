@@ -23,7 +23,9 @@ func newQuietNamespace(t *testing.T) string {
 func TestAPIRefusesOnCreate(t *testing.T) {
 	namespace := newQuietNamespace(t)
 	config := func(name, value string) func(*redisv1.RedisCluster) {
-		return func(c *redisv1.RedisCluster) { c.Spec.Config = map[string]redisv1.ConfigValue{name: redisv1.ConfigValue(value)} }
+		return func(c *redisv1.RedisCluster) {
+			c.Spec.Config = map[string]redisv1.ConfigValue{name: redisv1.ConfigValue(value)}
+		}
 	}
 	cases := map[string]struct {
 		edit func(*redisv1.RedisCluster)
@@ -39,15 +41,15 @@ func TestAPIRefusesOnCreate(t *testing.T) {
 		"name with a digit": {func(c *redisv1.RedisCluster) { c.Name = "1a" }, "metadata.name"},
 		"storage of 0": {func(c *redisv1.RedisCluster) { c.Spec.Storage = &redisv1.Storage{Size: resource.MustParse("0")} },
 			"storage size must be more than 0"},
-		"cluster-node-timeout": {config("cluster-node-timeout", "1"), "the operator owns these directives: [cluster-node-timeout]"},
-		"upper case":           {config("Cluster-Enabled", "no"), "the operator owns these directives: [Cluster-Enabled]"},
-		"bind":                 {config("bind", "1"), "the operator owns these directives: [bind]"},
+		"cluster-node-timeout": {config("cluster-node-timeout", "1"), `the operator owns these directives: ["cluster-node-timeout"]`},
+		"upper case":           {config("Cluster-Enabled", "no"), `the operator owns these directives: ["Cluster-Enabled"]`},
+		"bind":                 {config("bind", "1"), `the operator owns these directives: ["bind"]`},
 		"bind-source-addr":     {config("bind-source-addr", "1"), "the operator owns"},
-		"port":                 {config("port", "1"), "the operator owns these directives: [port]"},
-		"tls-port":             {config("tls-port", "1"), "the operator owns these directives: [tls-port]"},
-		"dir":                  {config("dir", "/"), "the operator owns these directives: [dir]"},
-		"announce":             {config("replica-announce-ip", "1"), "the operator owns these directives: [replica-announce-ip]"},
-		"requirepass":          {config("requirepass", "x"), "the operator owns these directives: [requirepass]"},
+		"port":                 {config("port", "1"), `the operator owns these directives: ["port"]`},
+		"tls-port":             {config("tls-port", "1"), `the operator owns these directives: ["tls-port"]`},
+		"dir":                  {config("dir", "/"), `the operator owns these directives: ["dir"]`},
+		"announce":             {config("replica-announce-ip", "1"), `the operator owns these directives: ["replica-announce-ip"]`},
+		"requirepass":          {config("requirepass", "x"), `the operator owns these directives: ["requirepass"]`},
 		"masterauth":           {config("masterauth", "x"), "the operator owns"},
 		"user":                 {config("user", "x"), "the operator owns"},
 		"aclfile":              {config("aclfile", "x"), "the operator owns"},
@@ -57,9 +59,9 @@ func TestAPIRefusesOnCreate(t *testing.T) {
 		"replicaof":            {config("replicaof", "x"), "the operator owns"},
 		"slaveof":              {config("slaveof", "x"), "the operator owns"},
 		"dbfilename":           {config("dbfilename", "x"), "the operator owns"},
-		"newline in a value":   {config("maxmemory", "1\nport 1"), "the value has a control character: [maxmemory]"},
-		"escape in a value":    {config("maxmemory", "1\x1b"), "the value has a control character: [maxmemory]"},
-		"blank in a name":      {config("maxmemory 1", "1"), "not the name of a directive: [maxmemory 1]"},
+		"newline in a value":   {config("maxmemory", "1\nport 1"), `the value has a control character: ["maxmemory"]`},
+		"escape in a value":    {config("maxmemory", "1\x1b"), `the value has a control character: ["maxmemory"]`},
+		"blank in a name":      {config("maxmemory 1", "1"), `not the name of a directive: ["maxmemory 1"]`},
 		"newline in a name":    {config("a\nport", "1"), "not the name of a directive"},
 		"empty name":           {config("", "1"), "not the name of a directive"},
 		"name of 65":           {config(strings.Repeat("a", 65), "1"), "not the name of a directive"},
@@ -79,11 +81,13 @@ func TestAPIRefusesOnCreate(t *testing.T) {
 func TestAPIAcceptsOnCreate(t *testing.T) {
 	namespace := newQuietNamespace(t)
 	cases := map[string]func(*redisv1.RedisCluster){
-		"smallest":      func(c *redisv1.RedisCluster) { c.Spec = redisv1.RedisClusterSpec{Size: 1, Image: "redis:7.0"} },
-		"largest":       func(c *redisv1.RedisCluster) { c.Spec.Size, *c.Spec.ReplicasPerPrimary = 10, 5 },
-		"name of 40":    func(c *redisv1.RedisCluster) { c.Name = strings.Repeat("a", 40) },
-		"storage":       func(c *redisv1.RedisCluster) { c.Spec.Storage = &redisv1.Storage{Size: resource.MustParse("1Gi")} },
-		"storage class": func(c *redisv1.RedisCluster) { c.Spec.Storage = &redisv1.Storage{Size: resource.MustParse("1Gi"), Class: "fast"} },
+		"smallest":   func(c *redisv1.RedisCluster) { c.Spec = redisv1.RedisClusterSpec{Size: 1, Image: "redis:7.0"} },
+		"largest":    func(c *redisv1.RedisCluster) { c.Spec.Size, *c.Spec.ReplicasPerPrimary = 10, 5 },
+		"name of 40": func(c *redisv1.RedisCluster) { c.Name = strings.Repeat("a", 40) },
+		"storage":    func(c *redisv1.RedisCluster) { c.Spec.Storage = &redisv1.Storage{Size: resource.MustParse("1Gi")} },
+		"storage class": func(c *redisv1.RedisCluster) {
+			c.Spec.Storage = &redisv1.Storage{Size: resource.MustParse("1Gi"), Class: "fast"}
+		},
 		"directives": func(c *redisv1.RedisCluster) {
 			c.Spec.Config = map[string]redisv1.ConfigValue{"maxmemory": "100mb", "save": "", "appendonly": "yes",
 				"client-output-buffer-limit": "replica 256mb 64mb 60", "maxmemory-policy": "allkeys-lru", "IO-threads": "2"}

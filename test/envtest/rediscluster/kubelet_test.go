@@ -3,6 +3,7 @@ package rediscluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"net"
@@ -147,7 +148,9 @@ func (k *kubelet) syncSet(ctx context.Context, set *appsv1.StatefulSet) error {
 
 func revisionOf(set *appsv1.StatefulSet) string {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%v", set.Spec.Template.Spec)
+	if err := json.NewEncoder(h).Encode(set.Spec.Template.Spec); err != nil {
+		panic(err) // A template that came from the API server can be written as JSON.
+	}
 	return fmt.Sprintf("%s-%x", set.Name, h.Sum32())
 }
 
