@@ -26,11 +26,13 @@ func (n *node) read(ctx context.Context, args ...any) (string, error) {
 	return text, n.wrap(err, args)
 }
 
-// change asks Check and sends a command.
+// change asks Begin or Check and sends a command.
 func (n *node) change(ctx context.Context, args ...any) error {
-	if err := n.dialer.options.Check(ctx); err != nil {
+	done, err := n.dialer.options.Begin(ctx)
+	if err != nil {
 		return n.wrap(err, args)
 	}
+	defer done()
 	client, err := n.dialer.client(ctx, n.target)
 	if err != nil {
 		return n.wrap(err, args)

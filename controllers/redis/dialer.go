@@ -18,6 +18,10 @@ type Options struct {
 	// Check is asked before each command that changes something; its error stops the command. Nil means
 	// that everything is allowed.
 	Check func(ctx context.Context) error
+	// Begin, if there is one, is asked instead of Check, and its done is called when the command's answer
+	// is there: so long the command is in flight, and whoever hands the namespace over waits for it. Done
+	// is not nil, also with an error.
+	Begin func(ctx context.Context) (done func(), err error)
 	// Name gives the name that a connection takes (CLIENT SETNAME), without spaces. A node whose pooled
 	// connections bear another name than the present one gets new ones. Nil or "" means no name.
 	Name func(ctx context.Context) string
@@ -84,6 +88,9 @@ func NewDialer(options Options) *Dialer {
 	options.IdleTimeout = orDefault(options.IdleTimeout, 5*time.Minute)
 	if options.Check == nil {
 		options.Check = func(context.Context) error { return nil }
+	}
+	if options.Begin == nil {
+		options.Begin = func(ctx context.Context) (func(), error) { return func() {}, options.Check(ctx) }
 	}
 	if options.Name == nil {
 		options.Name = func(context.Context) string { return "" }

@@ -238,3 +238,34 @@ func TestObserveIsBounded(t *testing.T) {
 		t.Errorf("took %s", took)
 	}
 }
+
+// A changing command is in flight from Begin to done; a read is not, and a refused one is not sent.
+func TestDialerBegins(t *testing.T) {
+	t.Parallel()
+	_, target := serve(t)
+	begun, over, forbidden := 0, 0, errors.New("draining")
+	var verdict error
+	d := redis.NewDialer(redis.Options{Begin: func(context.Context) (func(), error) {
+		if verdict != nil {
+			return func() {}, verdict
+		}
+		begun++
+		return func() { over++ }, nil
+	}})
+	defer d.Close()
+	node := d.Node(target)
+	if err := node.ConfigSet(t.Context(), map[string]string{"hz": "20"}); err != nil {
+		t.Fatal(err)
+	}
+	if begun == 0 || over != begun {
+		t.Errorf("%d begun, %d over", begun, over)
+	}
+	before := begun
+	verdict = forbidden
+	if err := node.ConfigSet(t.Context(), map[string]string{"hz": "30"}); !errors.Is(err, forbidden) {
+		t.Errorf("a change while draining: %v", err)
+	}
+	if got, err := node.ConfigGet(t.Context(), "hz"); err != nil || got["hz"] != "20" || begun != before {
+		t.Errorf("read %v, %v; %d begun, want %d", got, err, begun, before)
+	}
+}
