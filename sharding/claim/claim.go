@@ -22,20 +22,22 @@ type Claim struct {
 	name  string
 	wake  chan struct{} // has an element when the loop should decide anew
 
-	mu      sync.Mutex // guards everything below
-	tenure  tenure
-	seen    observation
-	echo    echo
-	own     *coordinationv1.Lease // as answered to the last own write
-	refused error                 // the *SettingsError of what was last seen, or nil
-	lastErr error                 // of the last request that failed since the last write
-	unsure  bool                  // a write may have been carried out although it failed
-	timer   *time.Timer           // wakes tick
-	current *contest              // nil while the claim does not contend
-	elector context.CancelFunc    // ends the elector; nil while none runs
-	queue   []Event               // not delivered yet
-	busy    bool                  // a goroutine delivers the queue
-	flushed sync.Cond             // busy has become false; its lock is mu
+	mu     sync.Mutex // guards everything below
+	tenure tenure
+	seen   observation
+	// ownedUntil is when another process was last seen to own the Lease.
+	ownedUntil time.Time
+	echo       echo
+	own        *coordinationv1.Lease // as answered to the last own write
+	refused    error                 // the *SettingsError of what was last seen, or nil
+	lastErr    error                 // of the last request that failed since the last write
+	unsure     bool                  // a write may have been carried out although it failed
+	timer      *time.Timer           // wakes tick
+	current    *contest              // nil while the claim does not contend
+	elector    context.CancelFunc    // ends the elector; nil while none runs
+	queue      []Event               // not delivered yet
+	busy       bool                  // a goroutine delivers the queue
+	flushed    sync.Cond             // busy has become false; its lock is mu
 }
 
 // contest is one period of contending, from Start to Release or Stop.
@@ -199,12 +201,31 @@ func (c *Claim) see(lease *coordinationv1.Lease, version string) {
 	var out []notice
 	if c.seen.see(lease, version, now, c.o.Timings.LeaseDuration) {
 		if lease != nil {
+			c.noteOwner(lease, now)
 			out = c.judge(lease, now)
 		} else {
 			c.refused = nil
 		}
 	}
 	c.advance(out)
+}
+
+// noteOwner remembers when another process was last seen to own the Lease: at a renewal of its own, or
+// when it released it. It needs mu.
+func (c *Claim) noteOwner(lease *coordinationv1.Lease, now time.Time) {
+	holder := HolderOf(lease)
+	released := holder == "" && lease.Annotations[VacatedAnnotation] == string(Released)
+	if holder != "" && holder != c.o.Identity || released {
+		c.ownedUntil = now
+	}
+}
+
+// OwnedUntil is until when another process owned the Lease as far as this one has seen, on the local
+// clock: its last renewal, or its release. Zero if none was seen to. A measure, not a promise.
+func (c *Claim) OwnedUntil() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ownedUntil
 }
 
 // judge compares news of the Lease with what this process believes of it. It needs mu.
