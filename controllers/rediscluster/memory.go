@@ -98,7 +98,10 @@ func (m *clusterMemory) pace(seen *observation, next plan.Plan, now time.Time) t
 	if print := fingerprint(seen); print != m.fingerprint || m.changedAt.IsZero() {
 		m.fingerprint, m.changedAt = print, now
 	}
-	wait := max(next.Wait, pollConverging)
+	wait := next.Wait
+	if wait <= 0 {
+		wait = pollConverging
+	}
 	if quiet := now.Sub(m.changedAt); quiet > pollPatience {
 		wait = max(wait, min(quiet/10, pollStuck))
 	}
