@@ -131,8 +131,9 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 // Validate reports every setting that is missing, impossible, or breaks an inequality that I1 or
-// the stop order rests on. New calls it after the defaults were filled in.
+// the stop order rests on. A zero value counts as its default.
 func (o Options) Validate() error {
+	o = o.withDefaults()
 	return errors.Join(append(o.validateNames(), o.validateTimings()...)...)
 }
 
