@@ -201,7 +201,7 @@ func TestObserveTellsWhyNot(t *testing.T) {
 	}
 	s.Resume()
 	eval := goredis.NewClient(&goredis.Options{Addr: target.Address.String(), Password: target.Password, MaxRetries: -1})
-	defer eval.Close()
+	defer func() { _ = eval.Close() }()
 	ended := make(chan error, 1)
 	go func() { ended <- eval.Eval(t.Context(), "while true do end", nil).Err() }()
 	var busy topology.State

@@ -35,6 +35,7 @@ func TestContract(t *testing.T) {
 	worlds := map[string]func(t *testing.T) world{
 		"fake": func(*testing.T) world { return &fakeWorld{cluster: redistest.NewCluster(contractTimeout)} },
 		"real": func(t *testing.T) world {
+			t.Helper()
 			dialer := redis.NewDialer(redis.Options{})
 			t.Cleanup(dialer.Close)
 			return &realWorld{t: t, dialer: dialer}
@@ -56,6 +57,7 @@ func TestContract(t *testing.T) {
 }
 
 func clauseBlank(t *testing.T, w world) {
+	t.Helper()
 	n := w.start(t)
 	s := observe(t, n)
 	if s.Role != topology.RolePrimary || !s.Slots.IsEmpty() || s.ConfigEpoch != 0 || len(s.Known) != 0 || s.ClusterOK || s.Keys != 0 {
@@ -67,6 +69,7 @@ func clauseBlank(t *testing.T, w world) {
 }
 
 func clauseEpoch(t *testing.T, w world) {
+	t.Helper()
 	a, b := w.start(t), w.start(t)
 	must(t, a.SetConfigEpoch(t.Context(), 7))
 	if s := observe(t, a); s.ConfigEpoch != 7 || s.CurrentEpoch != 7 {
@@ -78,6 +81,7 @@ func clauseEpoch(t *testing.T, w world) {
 }
 
 func clauseSlots(t *testing.T, w world) {
+	t.Helper()
 	n := w.start(t)
 	must(t, n.AddSlots(t.Context(), slots("0-100,200")))
 	refused(t, n.AddSlots(t.Context(), slots("99-150")), "already busy")
@@ -89,6 +93,7 @@ func clauseSlots(t *testing.T, w world) {
 }
 
 func clauseMeet(t *testing.T, w world) {
+	t.Helper()
 	a, b, c := w.start(t), w.start(t), w.start(t)
 	must(t, a.AddSlots(t.Context(), slots("0-10")))
 	must(t, a.Meet(t.Context(), b.address()))
@@ -107,6 +112,7 @@ func clauseMeet(t *testing.T, w world) {
 }
 
 func clauseReplicate(t *testing.T, w world) {
+	t.Helper()
 	a, b := w.start(t), w.start(t)
 	must(t, a.AddSlots(t.Context(), slots("0-16383")))
 	refused(t, b.Replicate(t.Context(), id(t, a)), "Unknown node")
@@ -127,6 +133,7 @@ func clauseReplicate(t *testing.T, w world) {
 }
 
 func clauseForget(t *testing.T, w world) {
+	t.Helper()
 	a, b, c := w.start(t), w.start(t), w.start(t)
 	must(t, a.AddSlots(t.Context(), slots("0-16383")))
 	join(t, w, a, b, c)
@@ -155,6 +162,7 @@ func clauseForget(t *testing.T, w world) {
 }
 
 func clauseElection(t *testing.T, w world) {
+	t.Helper()
 	primaries, replica := formed(t, w)
 	primaries[0].stop()
 	eventually(t, w, "elected", func() bool { return observe(t, replica).Role == topology.RolePrimary })
@@ -169,6 +177,7 @@ func clauseElection(t *testing.T, w world) {
 }
 
 func clauseTakeover(t *testing.T, w world) {
+	t.Helper()
 	primaries, replica := formed(t, w)
 	refused(t, primaries[0].Takeover(t.Context()), "to a replica")
 	primaries[0].stop()
@@ -182,6 +191,7 @@ func clauseTakeover(t *testing.T, w world) {
 }
 
 func clauseNoQuorum(t *testing.T, w world) {
+	t.Helper()
 	primaries, replica := formed(t, w)
 	primaries[0].stop()
 	primaries[1].stop()
@@ -194,6 +204,7 @@ func clauseNoQuorum(t *testing.T, w world) {
 }
 
 func clauseAddress(t *testing.T, w world) {
+	t.Helper()
 	primaries, replica := formed(t, w)
 	old := id(t, replica)
 	replica.stop()
@@ -217,6 +228,7 @@ func clauseAddress(t *testing.T, w world) {
 }
 
 func clauseReturn(t *testing.T, w world) {
+	t.Helper()
 	primaries, replica := formed(t, w)
 	primaries[0].stop()
 	eventually(t, w, "elected", func() bool { return observe(t, replica).Role == topology.RolePrimary })
@@ -280,6 +292,7 @@ func knowEachOther(t *testing.T, nodes []contractNode) bool {
 }
 
 func eventually(t *testing.T, w world, what string, isDone func() bool) {
+	t.Helper()
 	t.Helper()
 	for range 150 {
 		if isDone() {

@@ -20,8 +20,6 @@ type fakeLab struct {
 	t       *testing.T
 	desired topology.Desired
 	groups  []topology.Group
-	storage bool
-	aof     bool
 	cluster *redistest.Cluster
 	pods    []*fakePod
 	made    int
@@ -70,7 +68,7 @@ func (l *fakeLab) add(group, ordinal int) *fakePod {
 	address := l.address()
 	p := &fakePod{node: l.cluster.Start(address), Pod: topology.Pod{
 		PodName: fmt.Sprintf("c-%d-%d", group, ordinal), PodUID: fmt.Sprintf("uid-%d", l.made),
-		Group: group, Ordinal: ordinal, Address: address, Storage: l.storage, AOF: l.aof,
+		Group: group, Ordinal: ordinal, Address: address,
 		ContainerRunning: true, ContainerStartedAt: l.now(),
 	}}
 	l.pods = append(l.pods, p)

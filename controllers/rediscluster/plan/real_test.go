@@ -66,7 +66,7 @@ func TestRealLateNode(t *testing.T) {
 	l.settle()
 }
 
-// TestRealKilledPrimary kills a primary for good measure of each size, without storage: nothing that was acknowledged
+// TestRealKilledPrimary kills a primary of each size, without storage: nothing that was acknowledged
 // and replicated may be lost.
 func TestRealKilledPrimary(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,6 @@ func TestRealAllAddressesChange(t *testing.T) {
 func (l *lab) set(prefix string) {
 	l.t.Helper()
 	client := l.client()
-	defer client.Close()
 	for i := range 100 {
 		if err := client.Set(l.t.Context(), fmt.Sprint(prefix, i), "v", 0).Err(); err != nil {
 			l.t.Fatalf("writing a key: %v", err)
@@ -162,7 +161,6 @@ func (l *lab) set(prefix string) {
 func (l *lab) mustHave(prefix string) {
 	l.t.Helper()
 	client := l.client()
-	defer client.Close()
 	lost := 0
 	for i := range 100 {
 		if err := client.Get(l.t.Context(), fmt.Sprint(prefix, i)).Err(); err != nil {
@@ -181,7 +179,9 @@ func (l *lab) client() *goredis.ClusterClient {
 	for i, p := range l.pods {
 		addresses[i] = p.Address.String()
 	}
-	return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, Protocol: 2})
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, Protocol: 2})
+	l.t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // steps counts the steps of a kind in the trace.

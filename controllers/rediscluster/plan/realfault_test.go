@@ -40,7 +40,7 @@ func TestRealOldSnapshot(t *testing.T) {
 func (l *lab) do(p *labPod, args ...any) {
 	l.t.Helper()
 	client := goredis.NewClient(&goredis.Options{Addr: p.Address.String(), Protocol: 2})
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	if err := client.Do(l.t.Context(), args...).Err(); err != nil {
 		l.t.Fatalf("%v: %v", args, err)
 	}
