@@ -134,7 +134,9 @@ func (c *coordinator) step(event Event) {
 	case Joined:
 		c.adopt(e.Identity)
 	case ClaimChanged:
-		c.history.claimChanged(e, time.Now())
+		if c.claims != nil {
+			c.history.claimChanged(e, c.claims.Claim(e.Shard).OwnedUntil())
+		}
 	}
 	for _, action := range c.machine.Step(event, time.Now()) {
 		c.perform(action)

@@ -75,9 +75,6 @@ type ClaimChanged struct {
 	Reason claim.Reason // of Lost
 	// Unclean says that the predecessor did not release: its last calls may still be on their way.
 	Unclean bool
-	// OwnedUntil is, for Acquired, until when another held the Lease as far as this process has
-	// seen; zero if none did. It is for metrics alone.
-	OwnedUntil time.Time
 }
 
 // HolderSeen shows who a shard's Lease names as its holder; empty for a free or missing Lease.
@@ -156,7 +153,10 @@ func (e PresenceRenewed) apply(m *Machine, now time.Time) { m.observer.Acked(e.V
 func (e ExpiryVerified) apply(m *Machine, now time.Time) {
 	delete(m.verifying, e.Identity)
 	version, expired := m.observer.Expired(e.Identity, now)
-	if e.Unchanged && expired && version == e.Version {
+	switch {
+	case !e.Unchanged:
+		m.observer.Again(e.Identity, now)
+	case expired && version == e.Version:
 		m.deaths[e.Identity] = placement.Expired
 		m.dirty = true
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"example.com/redis-operator/sharding/placement"
 )
 
@@ -61,10 +63,9 @@ func (o *Observer) Seen(identity placement.Identity, version string, now time.Ti
 // Acked notes that an own renewal was written and answered with this version.
 func (o *Observer) Acked(version string, now time.Time) {
 	o.echo.acked = version
-	switch {
-	case version == o.echo.shown:
+	if !isNewer(version, o.echo.shown) {
 		o.echo.missing = time.Time{}
-	case o.echo.missing.IsZero():
+	} else if o.echo.missing.IsZero() {
 		o.echo.missing = now
 	}
 }
@@ -79,9 +80,26 @@ func (o *Observer) Echoed(version string, now time.Time) {
 	}
 	o.echo.at, o.echo.shown = now, version
 	o.echo.missing = time.Time{}
-	if version != o.echo.acked {
-		// The answer to this write, or the event of a later one, is still on its way.
+	if isNewer(o.echo.acked, version) {
 		o.echo.missing = now
+	}
+}
+
+// isNewer compares resourceVersions; a version is newer than none, and none is newer than nothing.
+func isNewer(version, than string) bool {
+	if version == "" || than == "" {
+		return version != ""
+	}
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0
+}
+
+// Again starts the observation of one process anew: a read has shown that it is not what was timed,
+// or that nothing can be read.
+func (o *Observer) Again(identity placement.Identity, now time.Time) {
+	if observed, ok := o.seen[identity]; ok {
+		observed.since = now
+		o.seen[identity] = observed
 	}
 }
 
