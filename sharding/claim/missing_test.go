@@ -3,6 +3,7 @@ package claim_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,6 +194,38 @@ func TestSetLabelsRemoved(t *testing.T) {
 		list, err := api.Leases(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: claim.InstallationLabel})
 		if err != nil || len(list.Items) != 64 {
 			t.Errorf("%d Leases with the label, %v", len(list.Items), err)
+		}
+	})
+}
+
+// S = 1,024 stays workable: a claim that is held costs one goroutine, one that is not none.
+func TestGoroutinesOfManyClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 1024
+		api := shardingtest.NewLeases()
+		p := &process{t: t, api: api}
+		o := p.options(alice)
+		o.Settings.Shards = shards
+		if err := claim.EnsureLeases(t.Context(), o); err != nil {
+			t.Fatalf("EnsureLeases: %v", err)
+		}
+		set, err := claim.NewSet(o)
+		if err != nil {
+			t.Fatalf("NewSet: %v", err)
+		}
+		defer set.Stop()
+		before := runtime.NumGoroutine()
+		for shard := range set.Shards() {
+			set.Claim(shard).Start(t.Context())
+		}
+		pass(9 * time.Second)
+		for shard := range set.Shards() {
+			if _, ok := set.Claim(shard).Epoch(); !ok {
+				t.Fatalf("shard %d is not held", shard)
+			}
+		}
+		if got := runtime.NumGoroutine() - before; got > shards+16 {
+			t.Errorf("%d goroutines for %d claims", got, shards)
 		}
 	})
 }

@@ -86,7 +86,9 @@ type move struct {
 
 // decide says what a contending claim of self does at now. Live is whether it holds the Lease and its
 // deadline has not passed.
-func (o *observation) decide(now time.Time, self placement.Identity, live bool, isDead func(placement.Identity) bool) move {
+func (o *observation) decide(
+	now time.Time, self placement.Identity, live bool, isDead func(placement.Identity) bool,
+) move {
 	holder := HolderOf(o.lease)
 	switch {
 	case !o.known:
