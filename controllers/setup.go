@@ -18,6 +18,10 @@ type Deps struct {
 	Ownership Ownership
 	// Wrap decorates each controller's reconciler, to let in only what is owned. Nil means as it is.
 	Wrap func(reconcile.Reconciler) reconcile.Reconciler
+	// Begin is asked before each command that changes a Redis node, and done called when the answer is
+	// there, so that a handover can wait for commands in flight. Nil means that Ownership.Check is asked and
+	// nothing is counted.
+	Begin func(ctx context.Context) (done func(), err error)
 	// ConnectionName is the name of connections to Redis; it tells identity and epoch of ctx, holds no
 	// space and begins with rediscluster.ConnectionPrefix. Connections of that prefix under another name
 	// are closed on a cluster's nodes before anything is changed there. Nil means no names.
@@ -41,6 +45,7 @@ func Add(mgr ctrl.Manager, deps Deps) error {
 	err := rediscluster.Add(mgr, rediscluster.Options{
 		Ownership:      deps.Ownership,
 		Wrap:           deps.Wrap,
+		Begin:          deps.Begin,
 		ConnectionName: deps.ConnectionName,
 		Dial:           deps.Dial,
 		Workers:        deps.Workers,

@@ -73,6 +73,7 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	return mgr, controllers.Add(mgr, controllers.Deps{
 		Ownership:      shards.Guard(),
 		Wrap:           shards.Reconciler,
+		Begin:          shards.Guard().Begin,
 		ConnectionName: connectionName(shards),
 		Workers:        options.Workers,
 		Registerer:     metrics.Registry,

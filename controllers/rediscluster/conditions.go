@@ -71,7 +71,22 @@ func quote(problems []problem, isWanted func(problem) bool) (reason, message str
 }
 
 func computeConditions(in statusInput) []metav1.Condition {
-	return []metav1.Condition{computeReady(in), computeCovered(in), computeLinked(in), computeConfigValid(in)}
+	covered, linked := computeCovered(in), computeLinked(in)
+	if isBlind(in.seen) {
+		reason, message := quote(in.problems, func(p problem) bool { return slices.Contains(inputReasons, p.reason) })
+		for _, c := range []*metav1.Condition{&covered, &linked} {
+			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reason, "no node can be asked: "+message
+		}
+	}
+	return []metav1.Condition{computeReady(in), covered, linked, computeConfigValid(in)}
+}
+
+// isBlind reports whether there are nodes, and none can be asked for want of the right password: nothing
+// is known of them then, which is not the same as nothing being well.
+func isBlind(seen *observation) bool {
+	return len(seen.view.Nodes) > 0 && !slices.ContainsFunc(seen.view.Nodes, func(n topology.Node) bool {
+		return seen.password.reason == "" && !isWrongPassword(n.Err)
+	})
 }
 
 func condition(kind string, isTrue bool, reason, message string) metav1.Condition {

@@ -41,6 +41,8 @@ type Options struct {
 	Ownership Ownership
 	// Wrap decorates the reconciler. Nil means as it is.
 	Wrap func(reconcile.Reconciler) reconcile.Reconciler
+	// Begin, if there is one, is asked before each command that changes a node; see controllers.Deps.
+	Begin func(ctx context.Context) (done func(), err error)
 	// ConnectionName names connections to Redis; see controllers.Deps. Nil means no names.
 	ConnectionName func(ctx context.Context) string
 	// Dial opens connections to Redis. Nil means the net package's dialer.

@@ -155,16 +155,22 @@ func TestChangesThatAreNotSupportedAreReported(t *testing.T) {
 
 func TestChangedPasswordIsReported(t *testing.T) {
 	namespace, _ := newNamespace(t)
-	secret := newSecret(namespace, map[string]string{"password": "it's \"one\" $HOME\t#"})
+	const password = "it's \"one\" $HOME\t#"
+	secret := newSecret(namespace, map[string]string{"password": password})
 	create(t, secret)
 	cluster := formed(t, namespace, 1, 1, func(c *redisv1.RedisCluster) { c.Spec.PasswordSecret = "auth" })
 	if err := node(t, cluster.Status.NodeStates[0], "").Ping(t.Context()).Err(); err == nil {
 		t.Error("a node answers without password")
 	}
-	old := secret.DeepCopy()
+	if err := node(t, cluster.Status.NodeStates[0], password).Ping(t.Context()).Err(); err != nil {
+		t.Errorf("with the password: %v", err)
+	}
 	change(t, secret, func(s *corev1.Secret) { s.Data["password"] = []byte("another") })
 	await(t, cluster, "the condition that says so", hasCondition(redisv1.ConditionConfigValid, redisv1.ReasonPasswordChanged, "put back"))
-	change(t, secret, func(s *corev1.Secret) { s.Data["password"] = []byte(old.StringData["password"]) })
+	if c := meta.FindStatusCondition(cluster.Status.Conditions, redisv1.ConditionSlotsCovered); c.Status != metav1.ConditionUnknown {
+		t.Errorf("SlotsCovered is %s although no node could be asked", c.Status)
+	}
+	change(t, secret, func(s *corev1.Secret) { s.Data["password"] = []byte(password) })
 	await(t, cluster, "Ready with the old password", isReady)
 }
 
