@@ -142,9 +142,6 @@ func (m *metrics) drained(took time.Duration, overran bool) {
 	m.drainSeconds.Observe(took.Seconds())
 }
 
-// Reconciled, Dropped and Refused implement guard.Observer.
-func (m *metrics) Reconciled(Shard, time.Duration) {}
-
 // Dropped counts a key that was dropped.
 func (m *metrics) Dropped(Shard) { m.drops.Inc() }
 

@@ -70,9 +70,11 @@ func (c *coordinator) performMembership(action Action) {
 // admit opens a shard. The time logged is one before the first work that can be admitted.
 func (c *coordinator) admit(a Admit) {
 	claimed := c.claims.Claim(a.Shard)
+	log := c.log.WithValues("shard", a.Shard, "epoch", a.Epoch, "identity", c.identity)
+	c.s.firstWork.await(a.Shard, log)
 	at := monotonicNanos()
 	c.s.guard.Admit(a.Shard, a.Epoch, func() time.Time { return claimed.DeadlineOf(a.Epoch) })
-	c.log.Info("Admitted shard", "shard", a.Shard, "epoch", a.Epoch, "identity", c.identity, "cause", a.Cause, "monotonicNanos", at)
+	log.Info("Admitted shard", "cause", a.Cause, "monotonicNanos", at)
 	c.history.admitted(a, c.s.isConfirmedDead(c.holders[a.Shard]), time.Now())
 }
 
@@ -80,6 +82,7 @@ func (c *coordinator) admit(a Admit) {
 // admitted.
 func (c *coordinator) stopAdmitting(a StopAdmitting) {
 	c.s.guard.StopAdmitting(a.Shard)
+	c.s.firstWork.forget(a.Shard)
 	at := monotonicNanos()
 	c.log.Info("Stopped admitting shard", "shard", a.Shard, "epoch", a.Epoch, "identity", c.identity, "cause", a.Cause, "monotonicNanos", at)
 	c.history.closed(a)

@@ -52,6 +52,7 @@ type Sharding struct {
 	config    *rest.Config
 	guard     *guard.Guard
 	metrics   *metrics
+	firstWork *firstWork
 	scopes    atomic.Pointer[scopes]
 	cache     atomic.Pointer[scopedcache.Cache]
 	snapshot  atomic.Pointer[Snapshot]
@@ -66,9 +67,10 @@ func New(config *rest.Config, options Options) (*Sharding, error) {
 		return nil, fmt.Errorf("checking the sharding options: %w", err)
 	}
 	s := &Sharding{options: options, config: config, metrics: newMetrics()}
+	s.firstWork = newFirstWork(s.metrics)
 	gate, err := guard.New(guard.Options{
 		Settings: options.settings(), ShardLabel: options.ShardLabel,
-		CancelLead: options.claimTimings().CancelLead, Exempt: options.Exempt, Observer: s.metrics,
+		CancelLead: options.claimTimings().CancelLead, Exempt: options.Exempt, Observer: s.firstWork,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the guard: %w", err)

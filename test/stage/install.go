@@ -15,6 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// installLimit bounds the wait for the operator's replicas: they are ready within seconds.
+const installLimit = 90 * time.Second
+
 // Kubectl runs kubectl against the stage and returns what it printed.
 func (s *Stage) Kubectl(ctx context.Context, args ...string) (string, error) {
 	binary := filepath.Join(s.root, "bin", "k8s", "kubectl")
@@ -40,6 +43,8 @@ func (s *Stage) Install(ctx context.Context) error {
 		return fmt.Errorf("applying deploy/default: %w", err)
 	}
 	started := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, installLimit, fmt.Errorf("not within %s", installLimit))
+	defer cancel()
 	if err := s.WaitOperator(ctx, OperatorReplicas); err != nil {
 		return err
 	}

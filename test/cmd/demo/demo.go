@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -121,7 +120,7 @@ func (d *demo) createFleet(ctx context.Context) error {
 // fail prints what was wrong, with what helps to find out why.
 func (d *demo) fail(err error) {
 	fmt.Printf("\ndemo: FAILED after %.0f s: %v\n", time.Since(d.started).Seconds(), err)
-	if d.stage == nil || d.stage.Client == nil || errors.Is(err, context.Canceled) {
+	if d.stage == nil || d.stage.Client == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
