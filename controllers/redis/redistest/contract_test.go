@@ -27,7 +27,7 @@ type contractNode interface {
 	restart(t *testing.T)
 }
 
-const contractTimeout = time.Second
+const contractTimeout = 2 * time.Second
 
 // TestContract holds the in-memory cluster to what the real servers do.
 func TestContract(t *testing.T) {
@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 		"fake": func(*testing.T) world { return &fakeWorld{cluster: redistest.NewCluster(contractTimeout)} },
 		"real": func(t *testing.T) world {
 			t.Helper()
-			dialer := redis.NewDialer(redis.Options{})
+			dialer := redis.NewDialer(redis.Options{ReadTimeout: 5 * time.Second})
 			t.Cleanup(dialer.Close)
 			return &realWorld{t: t, dialer: dialer}
 		},
@@ -154,8 +154,8 @@ func clauseForget(t *testing.T, w world) {
 		}
 	}
 	c.restart(t)
-	must(t, a.Meet(t.Context(), c.address()))
 	eventually(t, w, "what was forgotten can be met", func() bool {
+		must(t, a.Meet(t.Context(), c.address()))
 		_, ok := observeNode(t, a).Peer(gone)
 		return ok
 	})
@@ -213,12 +213,10 @@ func clauseAddress(t *testing.T, w world) {
 	if got := id(t, replica); got != old {
 		t.Fatalf("ID %s after a restart, want %s", got, old)
 	}
-	for _, p := range primaries {
-		must(t, replica.Meet(t.Context(), p.address()))
-		must(t, p.Meet(t.Context(), replica.address()))
-	}
 	eventually(t, w, "the new address is known", func() bool {
 		for _, p := range primaries {
+			must(t, replica.Meet(t.Context(), p.address()))
+			must(t, p.Meet(t.Context(), replica.address()))
 			if peer, _ := observeNode(t, p).Peer(old); !peer.Address.Same(replica.address()) || peer.Fail {
 				return false
 			}
@@ -234,8 +232,8 @@ func clauseReturn(t *testing.T, w world) {
 	eventually(t, w, "elected", func() bool { return observe(t, replica).Role == topology.RolePrimary })
 	primaries[0].restart(t)
 	eventually(t, w, "up", func() bool { return redis.Observe(t.Context(), primaries[0]).Reachable })
-	must(t, primaries[0].Meet(t.Context(), replica.address()))
 	eventually(t, w, "the old primary replicates the new", func() bool {
+		must(t, primaries[0].Meet(t.Context(), replica.address()))
 		s := observe(t, primaries[0])
 		return s.Role == topology.RoleReplica && s.PrimaryID == id(t, replica) && s.LinkUp
 	})
@@ -267,12 +265,17 @@ func formed(t *testing.T, w world) (primaries []contractNode, replica contractNo
 // join makes all nodes meet.
 func join(t *testing.T, w world, nodes ...contractNode) {
 	t.Helper()
-	for i, a := range nodes {
-		for _, b := range nodes[i+1:] {
-			must(t, a.Meet(t.Context(), b.address()))
+	eventually(t, w, "all know each other", func() bool {
+		if knowEachOther(t, nodes) {
+			return true
 		}
-	}
-	eventually(t, w, "all know each other", func() bool { return knowEachOther(t, nodes) })
+		for i, a := range nodes {
+			for _, b := range nodes[i+1:] {
+				must(t, a.Meet(t.Context(), b.address())) // again and again: a handshake may time out
+			}
+		}
+		return false
+	})
 }
 
 func knowEachOther(t *testing.T, nodes []contractNode) bool {
@@ -305,10 +308,13 @@ func eventually(t *testing.T, w world, what string, isDone func() bool) {
 
 func observe(t *testing.T, n redis.Node) topology.State {
 	t.Helper()
-	s := redis.Observe(t.Context(), n)
-	if !s.Reachable {
-		t.Fatalf("node does not answer: %s", s.Err)
+	var s topology.State
+	for range 3 { // A machine may be busy for a moment.
+		if s = redis.Observe(t.Context(), n); s.Reachable {
+			return s
+		}
 	}
+	t.Fatalf("node does not answer: %s", s.Err)
 	return s
 }
 

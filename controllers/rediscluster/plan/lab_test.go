@@ -51,7 +51,7 @@ func newLab(t testing.TB, o labOptions) *lab {
 	t.Helper()
 	l := &lab{
 		t: t, storage: o.storage, config: o.config,
-		desired: topology.Desired{Size: o.size, ReplicasPerPrimary: o.replicas, NodeTimeout: time.Second},
+		desired: topology.Desired{Size: o.size, ReplicasPerPrimary: o.replicas, NodeTimeout: 2 * time.Second},
 		dialer:  redis.NewDialer(redis.Options{}),
 	}
 	t.Cleanup(l.dialer.Close)
