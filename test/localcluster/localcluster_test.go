@@ -107,6 +107,10 @@ func runByHand(t *testing.T, command, dir string) {
 			t.Errorf("down: %v: %s", err, said)
 		}
 	})
+	// An earlier run that was killed has left its cluster running, in a folder nobody knows any more.
+	if said, err := byHand(command, "", "down"); err != nil {
+		t.Errorf("down by name: %v: %s", err, said)
+	}
 	said, err := byHand(command, dir, "up")
 	if err != nil || !strings.Contains(said, "export KUBECONFIG="+dir+"/kubeconfig\n") {
 		t.Errorf("up: %v: %s", err, said)

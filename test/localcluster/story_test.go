@@ -209,10 +209,10 @@ func (s *story) kubectl(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(said)), err
 }
 
-// eventually asks again until there is no error, for a minute at most.
+// eventually asks again until there is no error, for two minutes at most: the host may be busy.
 func (s *story) eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		err := check(ctx)

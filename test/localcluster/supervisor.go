@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"example.com/redis-operator/test/localcluster/internal/space"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -53,6 +55,10 @@ func start(ctx context.Context, options Options) (*supervisor, error) {
 	}
 	if err := options.checkHost(); err != nil {
 		return nil, err
+	}
+	// What this process has inherited, a lock's file say, must not stay open in the cluster's programs.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("keeping open files to this process: %w", err)
 	}
 	if err := takeFolder(ctx, options); err != nil {
 		return nil, err

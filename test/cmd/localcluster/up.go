@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +40,10 @@ func up(ctx context.Context, options localcluster.Options, _ []string) error {
 		"-nodes", strconv.Itoa(options.Nodes), "-block", strconv.Itoa(options.Block))
 	child.Stdout, child.Stderr = said, said
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C reaches it through this process alone
+	// The child outlives this process and whatever lock it was started under.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("keeping open files to this process: %w", err)
+	}
 	err = child.Start()
 	said.Close()
 	if err != nil {
