@@ -78,7 +78,7 @@ func TestExecuteRefuses(t *testing.T) {
 			[]string{"--handover-timeout=40s"}, inPod, exitUsage, "HandoverBound (40s) must be less than ManagerGrace (30s)",
 		},
 		"deadline after expiry": {
-			[]string{"--renew-deadline=10s"}, inPod, exitUsage, "RenewDeadline (10s) must be less than LeaseDuration (10s)",
+			[]string{"--renew-deadline=10s"}, inPod, exitUsage, "RenewDeadline 10s has to be below LeaseDuration 10s",
 		},
 		"bad LOG_LEVEL": {nil, map[string]string{"LOG_LEVEL": "loud"}, exitUsage, "reading LOG_LEVEL"},
 	}
