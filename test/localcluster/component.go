@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -61,7 +62,7 @@ func (c *component) watch(process *space.Process) {
 	timer := time.NewTimer(restartDelay)
 	defer timer.Stop()
 	select {
-	case <-c.space.Dead():
+	case <-c.space.Closed():
 		return
 	case <-timer.C:
 	}
@@ -70,8 +71,13 @@ func (c *component) watch(process *space.Process) {
 	if !c.wanted || c.process != process {
 		return
 	}
+	select {
+	case <-c.space.Closed():
+		return
+	default:
+	}
 	c.say(fmt.Sprintf("%s ended (%v), starting it again; see %s", c.name, process.Err(), c.log))
-	if err := c.launch(); err != nil {
+	if err := c.launch(); err != nil && !errors.Is(err, space.ErrClosed) {
 		c.say(fmt.Sprintf("%s did not start: %v", c.name, err))
 	}
 }

@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -19,6 +20,14 @@ const planeName = "control-plane"
 const (
 	nodeGrace     = 20 * time.Second
 	evictionDelay = 30 * time.Second
+)
+
+// To the host's scheduler a cluster is one cgroup beside everything else that runs, each of which may
+// be a single program: with the default weight a busy host starves it. Within the cluster, everybody
+// waits for the control plane.
+const (
+	clusterWeight = 16
+	planeWeight   = 4
 )
 
 // plane is the control plane.
@@ -149,6 +158,9 @@ func (s *supervisor) newSpace(host string) (*space.Space, error) {
 	defer log.Close()
 	folders, err := space.CreateCgroup(s.cgroup() + "/" + host + "/system")
 	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(space.SetWeight(s.cgroup(), clusterWeight), space.SetWeight(s.cgroup()+"/"+planeName, planeWeight)); err != nil {
 		return nil, err
 	}
 	created, err := space.New(space.Config{

@@ -22,6 +22,7 @@ import (
 	"syscall"
 
 	"example.com/redis-operator/test/localcluster"
+	"k8s.io/klog/v2"
 )
 
 // commands take what follows the flags.
@@ -30,6 +31,9 @@ var commands = map[string]func(ctx context.Context, options localcluster.Options
 }
 
 func main() {
+	// What the client libraries log about retries is no news to whoever runs this.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := execute(ctx, os.Args[1:])

@@ -90,6 +90,28 @@ func delegate(folder string) error {
 	return nil
 }
 
+// SetWeight gives a cgroup a multiple of the processor time that a cgroup has by default, when there
+// is not enough for all.
+func SetWeight(name string, factor int) error {
+	hierarchies, err := Hierarchies()
+	if err != nil {
+		return err
+	}
+	// The defaults of cgroup v1 and v2.
+	for file, unit := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} {
+		for _, hierarchy := range hierarchies {
+			path := filepath.Join(hierarchy, name, file)
+			if _, err := os.Stat(path); err != nil {
+				continue // another version, or another controller's hierarchy
+			}
+			if err := os.WriteFile(path, []byte(strconv.Itoa(unit*factor)), 0); err != nil {
+				return fmt.Errorf("setting the weight of %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // inheritCPUSet gives a v1 cpuset what its parent has: an empty one takes no process.
 func inheritCPUSet(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "cgroup.controllers")); err == nil {

@@ -173,6 +173,9 @@ func (s *Space) Pid() int { return s.init.Process.Pid }
 // Dead is closed when the init process has ended, and with it everything in the space.
 func (s *Space) Dead() <-chan struct{} { return s.dead }
 
+// Closed is closed as soon as the space is being killed or has died.
+func (s *Space) Closed() <-chan struct{} { return s.closed }
+
 // Do runs a function on the thread that is inside the namespaces. It must not start goroutines that
 // expect to be inside too.
 func (s *Space) Do(f func() error) error {
