@@ -292,6 +292,10 @@ func TestDeputies(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestActingAtTheEdges(t *testing.T) {
+	const last = Member("redis-operator-2")
 	t.Run("nobody is live", func(t *testing.T) {
 		c := newCluster(t, 64, 3)
 		c.start(operators(3)...)

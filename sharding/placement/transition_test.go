@@ -14,19 +14,22 @@ const (
 	idB1 = Identity("redis-operator-0_uidB_1") // the Pod that replaced uidA
 )
 
+func entry(identity Identity, state State, cause DeathCause, joined int) Process {
+	return Process{Identity: identity, Member: identity.Member(), State: state, Cause: cause, Joined: joined}
+}
+
+type recordCase struct {
+	before    []Process
+	identity  Identity
+	state     State
+	want      []Process
+	wantErr   error
+	wantField string
+	wantFrom  State // of a StateError
+}
+
 func TestRecord(t *testing.T) {
-	entry := func(identity Identity, state State, cause DeathCause, joined int) Process {
-		return Process{Identity: identity, Member: identity.Member(), State: state, Cause: cause, Joined: joined}
-	}
-	cases := map[string]struct {
-		before    []Process
-		identity  Identity
-		state     State
-		want      []Process
-		wantErr   error
-		wantField string
-		wantFrom  State // of a StateError
-	}{
+	cases := map[string]recordCase{
 		"registers": {
 			identity: idA1, state: Joining,
 			want: []Process{entry(idA1, Joining, "", 1)},
@@ -91,34 +94,37 @@ func TestRecord(t *testing.T) {
 		"empty everything": {identity: "", state: Joining, wantField: "identity"},
 	}
 	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			p := Place(New(settingsOf(16), Timings{}), operators(2))
-			p.Processes = tc.before
-			original := p.Clone()
-			next, err := p.Record(tc.identity, tc.state)
-			var stateError *StateError
-			switch {
-			case tc.wantErr != nil:
-				if !errors.Is(err, tc.wantErr) {
-					t.Errorf("got %v, want %v", err, tc.wantErr)
-				}
-			case tc.wantFrom != "":
-				if !errors.As(err, &stateError) || stateError.From != tc.wantFrom || stateError.To != tc.state {
-					t.Errorf("got %v, want a StateError from %s", err, tc.wantFrom)
-				}
-			default:
-				wantFieldError(t, err, tc.wantField)
-			}
-			if diff := cmp.Diff(tc.want, next.Processes); diff != "" {
-				t.Errorf("processes (-want +got):\n%s", diff)
-			}
-			if !p.Equal(original) {
-				t.Errorf("Record changed its receiver")
-			}
-			if err == nil && !Place(next, next.Expected).Equal(next) {
-				t.Errorf("the result is not placed")
-			}
-		})
+		t.Run(name, func(t *testing.T) { tc.check(t) })
+	}
+}
+
+func (tc recordCase) check(t *testing.T) {
+	t.Helper()
+	p := Place(New(settingsOf(16), Timings{}), operators(2))
+	p.Processes = tc.before
+	original := p.Clone()
+	next, err := p.Record(tc.identity, tc.state)
+	var stateError *StateError
+	switch {
+	case tc.wantErr != nil:
+		if !errors.Is(err, tc.wantErr) {
+			t.Errorf("got %v, want %v", err, tc.wantErr)
+		}
+	case tc.wantFrom != "":
+		if !errors.As(err, &stateError) || stateError.From != tc.wantFrom || stateError.To != tc.state {
+			t.Errorf("got %v, want a StateError from %s", err, tc.wantFrom)
+		}
+	default:
+		wantFieldError(t, err, tc.wantField)
+	}
+	if diff := cmp.Diff(tc.want, next.Processes); diff != "" {
+		t.Errorf("processes (-want +got):\n%s", diff)
+	}
+	if !p.Equal(original) {
+		t.Errorf("Record changed its receiver")
+	}
+	if err == nil && !Place(next, next.Expected).Equal(next) {
+		t.Errorf("the result is not placed")
 	}
 }
 
