@@ -66,7 +66,6 @@ const (
 	ReasonReady      = "Ready"
 	ReasonCreating   = "Creating"
 	ReasonPaused     = "Paused"
-	ReasonDegraded   = "Degraded"
 	ReasonConverging = "Converging"
 
 	ReasonAllCovered   = "AllCovered"
@@ -84,17 +83,23 @@ const (
 	ReasonPasswordInvalid    = "PasswordInvalid"
 	ReasonPasswordChanged    = "PasswordChanged"
 	ReasonDirectiveRejected  = "DirectiveRejected"
-	ReasonRestartNeeded      = "RestartNeeded"
 	ReasonChangeNotSupported = "ChangeNotSupported"
 	ReasonNameTaken          = "NameTaken"
 	ReasonContainerFailing   = "ContainerFailing"
 	ReasonNotScheduled       = "PodNotScheduled"
-	ReasonVolumeNotMounted   = "VolumeNotMounted"
 	ReasonObjectRejected     = "ObjectRejected"
+
+	// Reasons of what the planner finds and cannot mend; they are the planner's own words.
+	ReasonSlotsLost   = "SlotsLost"
+	ReasonForeignNode = "ForeignNode"
+	ReasonStrayKeys   = "StrayKeys"
+	ReasonNoElection  = "NoElection"
+	ReasonOpenSlots   = "OpenSlots"
+	ReasonSizeChange  = "SizeChange"
+	ReasonSplitGroup  = "SplitGroup"
 
 	ReasonNodeUnreachable = "NodeUnreachable"
 	ReasonWaitingAtGate   = "WaitingAtStartGate"
-	ReasonFailing         = "Failing"
 )
 
 // Reasons of events that are no condition's reason.
@@ -103,7 +108,6 @@ const (
 	EventPhaseChanged = "PhaseChanged"
 	EventPromoted     = "Promoted"
 	EventStepDone     = "StepDone"
-	EventStepFailed   = "StepFailed"
 	EventConfigSet    = "ConfigSet"
 	EventPodReplaced  = "PodReplaced"
 )

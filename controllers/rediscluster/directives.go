@@ -13,6 +13,7 @@ import (
 	"example.com/redis-operator/controllers/redis"
 	"example.com/redis-operator/controllers/rediscluster/resources"
 	"example.com/redis-operator/controllers/topology"
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -90,7 +91,36 @@ func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known
 	if accepted == 0 || refused > 0 {
 		return seen.config, nil
 	}
+	r.tellAccepted(seen, wanted, accepted)
 	return wanted, nil
+}
+
+// tellAccepted sends the event of changed directives that are in force now. A directive that was taken out
+// keeps its value: Redis knows no way back to a default but a restart.
+func (r *Reconciler) tellAccepted(seen *observation, wanted map[string]redisv1.ConfigValue, nodes int) {
+	if resources.ConfigHash(seen.config) == resources.ConfigHash(wanted) {
+		return
+	}
+	message := fmt.Sprintf("The changed config is in force on %d nodes", nodes)
+	if gone := removed(seen.config, wanted); len(gone) > 0 {
+		message += "; until they restart they keep the value of what was taken out: " + strings.Join(gone, ", ")
+	}
+	r.events.Eventf(seen.cluster, nil, corev1.EventTypeNormal, redisv1.EventConfigSet, "Configure", "%s", message)
+}
+
+// removed names the directives, in lower case and in order, that were written down and are not wanted.
+func removed(written, wanted map[string]redisv1.ConfigValue) []string {
+	kept := map[string]bool{}
+	for name := range wanted {
+		kept[strings.ToLower(name)] = true
+	}
+	var gone []string
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		if !kept[strings.ToLower(name)] {
+			gone = append(gone, name)
+		}
+	}
+	return gone
 }
 
 // setNodeDirectives sets on one node those directives that differ from what it says of itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	redisv1 "example.com/redis-operator/api/v1"
@@ -64,7 +65,7 @@ func (r *Reconciler) tell(ctx context.Context, before, after *redisv1.RedisClust
 			kind = corev1.EventTypeWarning
 		}
 		log.Info("Changing phase", "from", before.Status.Phase, "to", after.Status.Phase, "reason", message)
-		r.events.Eventf(after, nil, kind, redisv1.EventPhaseChanged, "Report", "%s: %s", after.Status.Phase, message)
+		r.events.Eventf(after, nil, kind, redisv1.EventPhaseChanged, "Report", "%s: %s", after.Status.Phase, shorten(message))
 	}
 	if !before.Status.Formed && after.Status.Formed {
 		r.events.Eventf(after, nil, corev1.EventTypeNormal, redisv1.EventFormed, "Form", "All slots have an owner")
@@ -75,8 +76,19 @@ func (r *Reconciler) tell(ctx context.Context, before, after *redisv1.RedisClust
 	was := meta.FindStatusCondition(before.Status.Conditions, redisv1.ConditionConfigValid)
 	is := meta.FindStatusCondition(after.Status.Conditions, redisv1.ConditionConfigValid)
 	if is != nil && is.Status != "True" && (was == nil || was.Reason != is.Reason) {
-		r.events.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Validate", "%s", is.Message)
+		r.events.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Validate", "%s", shorten(is.Message))
 	}
+}
+
+// maxEventMessage is what the API server takes as the text of an event, less some room for a prefix.
+const maxEventMessage = 1000
+
+// shorten cuts a message to what fits into an event.
+func shorten(message string) string {
+	if len(message) <= maxEventMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxEventMessage], "")
 }
 
 // computePromoted names the nodes that were replicas and are primaries with slots now.

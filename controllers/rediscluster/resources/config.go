@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	redisv1 "example.com/redis-operator/api/v1"
+	"example.com/redis-operator/controllers/topology"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -26,9 +27,6 @@ const (
 	keyEntrypoint = "entrypoint.sh"
 	keyDirectives = "directives"
 )
-
-// NodeTimeoutMillis is the cluster-node-timeout of every node.
-const NodeTimeoutMillis = 2000
 
 // hashLength is the length of a configuration's hash in hexadecimal digits.
 const hashLength = 16
@@ -58,7 +56,7 @@ func ownDirectives(cluster *redisv1.RedisCluster) string {
 		"dbfilename dump.rdb",
 		"cluster-enabled yes",
 		"cluster-config-file nodes.conf",
-		"cluster-node-timeout " + strconv.Itoa(NodeTimeoutMillis),
+		"cluster-node-timeout " + strconv.FormatInt(topology.DefaultNodeTimeout.Milliseconds(), 10),
 		"cluster-allow-replica-migration no",
 		"repl-diskless-sync yes",
 		"repl-diskless-sync-delay 0",

@@ -31,16 +31,18 @@ func hasCondition(kind, reason string, words ...string) func(*redisv1.RedisClust
 	}
 }
 
+// badInput is one mistake, the condition that names it, and its correction.
+type badInput struct {
+	before  func(t *testing.T, namespace string)
+	edit    func(*redisv1.RedisCluster)
+	kind    string
+	reason  string
+	words   []string
+	phase   redisv1.Phase
+	correct func(t *testing.T, cluster *redisv1.RedisCluster)
+}
+
 func TestBadInputIsNamedAndHeals(t *testing.T) {
-	type story struct {
-		before  func(t *testing.T, namespace string)
-		edit    func(*redisv1.RedisCluster)
-		kind    string
-		reason  string
-		words   []string
-		phase   redisv1.Phase
-		correct func(t *testing.T, cluster *redisv1.RedisCluster)
-	}
 	withSecret := func(c *redisv1.RedisCluster) { c.Spec.PasswordSecret = "auth" }
 	setSecret := func(t *testing.T, cluster *redisv1.RedisCluster) {
 		change(t, newSecret(cluster.Namespace, nil), func(s *corev1.Secret) { s.Data = map[string][]byte{"password": []byte("good")} })
@@ -51,7 +53,7 @@ func TestBadInputIsNamedAndHeals(t *testing.T) {
 	setImage := func(t *testing.T, cluster *redisv1.RedisCluster) {
 		change(t, cluster, func(c *redisv1.RedisCluster) { c.Spec.Image = "redis:7.0" })
 	}
-	cases := map[string]story{
+	cases := map[string]badInput{
 		"image that cannot be pulled": {
 			edit: func(c *redisv1.RedisCluster) { c.Spec.Image = imageMissing },
 			kind: redisv1.ConditionConfigValid, reason: redisv1.ReasonImageNotPulled,
