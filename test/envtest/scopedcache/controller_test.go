@@ -135,6 +135,40 @@ func startController(t *testing.T) (*recorder, *scopedcache.Cache) {
 	return seen, cache
 }
 
+// wantWokenByOwned checks that an object that it owns wakes the given one.
+func wantWokenByOwned(t *testing.T, seen *recorder, object types.NamespacedName) {
+	t.Helper()
+	before := seen.count(seen.found, object)
+	var owner corev1.ConfigMap
+	if err := direct.Get(t.Context(), object, &owner); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: "owned", OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true),
+	}}}})
+	eventually(t, func() string {
+		if seen.count(seen.found, object) <= before {
+			return "the owner was not reconciled"
+		}
+		return ""
+	})
+}
+
+// wantWokenByMapped checks that an object that names the given one wakes it.
+func wantWokenByMapped(t *testing.T, seen *recorder, object types.NamespacedName) {
+	t.Helper()
+	before := seen.count(seen.found, object)
+	mustCreate(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: object.Namespace, Name: "robot", Annotations: map[string]string{"used-by": "main"},
+	}})
+	eventually(t, func() string {
+		if seen.count(seen.found, object) <= before {
+			return "what it names was not reconciled"
+		}
+		return ""
+	})
+}
+
 func TestControllerFollowsScopes(t *testing.T) {
 	seen, cache := startController(t)
 	first, second, foreign := newNamespace(t), newNamespace(t), newNamespace(t)
@@ -154,34 +188,8 @@ func TestControllerFollowsScopes(t *testing.T) {
 		return ""
 	})
 
-	t.Run("an owned object wakes its owner", func(t *testing.T) {
-		before := seen.count(seen.found, inFirst)
-		var owner corev1.ConfigMap
-		if err := direct.Get(t.Context(), inFirst, &owner); err != nil {
-			t.Fatal(err)
-		}
-		mustCreate(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: first, Name: "owned", OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true),
-		}}}})
-		eventually(t, func() string {
-			if seen.count(seen.found, inFirst) <= before {
-				return "the owner was not reconciled"
-			}
-			return ""
-		})
-	})
-	t.Run("a mapped object wakes what it names", func(t *testing.T) {
-		before := seen.count(seen.found, inSecond)
-		mustCreate(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
-			Namespace: second, Name: "robot", Annotations: map[string]string{"used-by": "main"},
-		}})
-		eventually(t, func() string {
-			if seen.count(seen.found, inSecond) <= before {
-				return "what it names was not reconciled"
-			}
-			return ""
-		})
-	})
+	t.Run("an owned object wakes its owner", func(t *testing.T) { wantWokenByOwned(t, seen, inFirst) })
+	t.Run("a mapped object wakes what it names", func(t *testing.T) { wantWokenByMapped(t, seen, inSecond) })
 	t.Run("dropping a scope deletes nothing and silences it", func(t *testing.T) {
 		cache.RemoveScope(first)
 		reconciled := seen.count(seen.found, inFirst)

@@ -30,6 +30,48 @@ func TestReadsFollowScopes(t *testing.T) {
 	}
 	mustAddScope(t, cache, first)
 
+	wantLists(t, cache, first, second)
+	t.Run("limit", func(t *testing.T) {
+		var list corev1.ConfigMapList
+		if err := cache.List(t.Context(), &list, client.Limit(3)); err != nil {
+			t.Fatalf("List: %v", err)
+		}
+		if len(list.Items) != 3 {
+			t.Errorf("got %d items, want 3", len(list.Items))
+		}
+	})
+	t.Run("managed fields are stripped", func(t *testing.T) {
+		var got corev1.ConfigMap
+		if err := cache.Get(t.Context(), client.ObjectKey{Namespace: first, Name: "red"}, &got); err != nil {
+			t.Fatalf("Get: %v", err)
+		}
+		if got.ManagedFields != nil {
+			t.Errorf("managedFields are %v, want none", got.ManagedFields)
+		}
+	})
+	t.Run("an object that is not there", func(t *testing.T) {
+		err := cache.Get(t.Context(), client.ObjectKey{Namespace: first, Name: "green"}, &corev1.ConfigMap{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("Get: %v, want NotFound", err)
+		}
+	})
+	t.Run("a namespace that is not owned", func(t *testing.T) { wantNotOwned(t, cache, foreign, "red") })
+	t.Run("a namespace that was dropped", func(t *testing.T) {
+		cache.RemoveScope(first)
+		wantNotOwned(t, cache, first, "red")
+		if diff := cmp.Diff([]string{second}, cache.Scopes()); diff != "" {
+			t.Errorf("Scopes (-want +got):\n%s", diff)
+		}
+		mustAddScope(t, cache, first)
+		if err := cache.Get(t.Context(), client.ObjectKey{Namespace: first, Name: "red"}, &corev1.ConfigMap{}); err != nil {
+			t.Errorf("Get after AddScope: %v", err)
+		}
+	})
+}
+
+// wantLists checks what lists of two namespaces with a red and a blue object hold.
+func wantLists(t *testing.T, cache *scopedcache.Cache, first, second string) {
+	t.Helper()
 	cases := map[string]struct {
 		options []client.ListOption
 		want    []string
@@ -71,42 +113,6 @@ func TestReadsFollowScopes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("limit", func(t *testing.T) {
-		var list corev1.ConfigMapList
-		if err := cache.List(t.Context(), &list, client.Limit(3)); err != nil {
-			t.Fatalf("List: %v", err)
-		}
-		if len(list.Items) != 3 {
-			t.Errorf("got %d items, want 3", len(list.Items))
-		}
-	})
-	t.Run("managed fields are stripped", func(t *testing.T) {
-		var got corev1.ConfigMap
-		if err := cache.Get(t.Context(), client.ObjectKey{Namespace: first, Name: "red"}, &got); err != nil {
-			t.Fatalf("Get: %v", err)
-		}
-		if got.ManagedFields != nil {
-			t.Errorf("managedFields are %v, want none", got.ManagedFields)
-		}
-	})
-	t.Run("an object that is not there", func(t *testing.T) {
-		err := cache.Get(t.Context(), client.ObjectKey{Namespace: first, Name: "green"}, &corev1.ConfigMap{})
-		if !apierrors.IsNotFound(err) {
-			t.Errorf("Get: %v, want NotFound", err)
-		}
-	})
-	t.Run("a namespace that is not owned", func(t *testing.T) { wantNotOwned(t, cache, foreign, "red") })
-	t.Run("a namespace that was dropped", func(t *testing.T) {
-		cache.RemoveScope(first)
-		wantNotOwned(t, cache, first, "red")
-		if diff := cmp.Diff([]string{second}, cache.Scopes()); diff != "" {
-			t.Errorf("Scopes (-want +got):\n%s", diff)
-		}
-		mustAddScope(t, cache, first)
-		if err := cache.Get(t.Context(), client.ObjectKey{Namespace: first, Name: "red"}, &corev1.ConfigMap{}); err != nil {
-			t.Errorf("Get after AddScope: %v", err)
-		}
-	})
 }
 
 // wantNotOwned checks that reads of a namespace are NotOwnedErrors and nothing else.
