@@ -136,17 +136,25 @@ func Waivers(f File) []string {
 			if !ok {
 				continue
 			}
-			names, reason, _ := strings.Cut(strings.TrimPrefix(waiver, ":"), " ")
-			where := f.Set.Position(comment.Pos())
-			if !strings.HasPrefix(waiver, ":") || !strings.Contains(reason, "//") {
-				found = append(found, fmt.Sprintf("%s:%d: a nolint names its linter and its reason", f.Path, where.Line))
-			}
-			for _, name := range strings.Split(names, ",") {
-				if slices.Contains([]string{"all", "funlen", "cyclop", "gocognit", "gocyclo", "revive"}, name) {
-					found = append(found, fmt.Sprintf("%s:%d: nothing waives %s", f.Path, where.Line, name))
-				}
+			for _, wrong := range judgeWaiver(waiver) {
+				found = append(found, fmt.Sprintf("%s:%d: %s", f.Path, f.Set.Position(comment.Pos()).Line, wrong))
 			}
 		}
 	}
 	return found
+}
+
+// judgeWaiver says what is wrong with a nolint comment, given what follows the word.
+func judgeWaiver(waiver string) []string {
+	var wrong []string
+	names, reason, _ := strings.Cut(strings.TrimPrefix(waiver, ":"), " ")
+	if !strings.HasPrefix(waiver, ":") || !strings.Contains(reason, "//") {
+		wrong = append(wrong, "a nolint names its linter and its reason")
+	}
+	for _, name := range strings.Split(names, ",") {
+		if slices.Contains([]string{"all", "funlen", "cyclop", "gocognit", "gocyclo", "revive"}, name) {
+			wrong = append(wrong, "nothing waives "+name)
+		}
+	}
+	return wrong
 }

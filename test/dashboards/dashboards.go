@@ -92,6 +92,7 @@ func (d Dashboard) Queries() []string {
 
 // JSON returns the dashboard as Grafana reads it.
 func (d Dashboard) JSON() ([]byte, error) {
+	//nolint:staticcheck // the older schema is the one that every Grafana in use imports
 	builder := dashboard.NewDashboardBuilder(d.Title).
 		Uid(d.UID).
 		Description(d.Description).

@@ -104,12 +104,16 @@ func TestEveryMetricIsShownAndDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkShown(t, defined, shown)
+	checkDocumented(t, defined, string(documentation))
+}
+
+// checkShown compares the defined metrics with those on panels, both ways.
+func checkShown(t *testing.T, defined, shown []string) {
+	t.Helper()
 	for _, name := range defined {
 		if !slices.Contains(shown, name) {
 			t.Errorf("%s is on no panel", name)
-		}
-		if !strings.Contains(string(documentation), "`"+name+"`") && !strings.Contains(string(documentation), "`"+name+"{") {
-			t.Errorf("%s is not in docs/operations.md", name)
 		}
 	}
 	for _, name := range shown {
@@ -118,9 +122,21 @@ func TestEveryMetricIsShownAndDocumented(t *testing.T) {
 			t.Errorf("a panel reads %s, which no code defines", name)
 		}
 	}
-	for _, match := range documentedMetric.FindAllStringSubmatch(string(documentation), -1) {
+}
+
+// checkDocumented compares the defined metrics with the rows of docs/operations.md, both ways.
+func checkDocumented(t *testing.T, defined []string, documentation string) {
+	t.Helper()
+	var documented []string
+	for _, match := range documentedMetric.FindAllStringSubmatch(documentation, -1) {
+		documented = append(documented, match[1])
 		if !slices.Contains(defined, match[1]) {
 			t.Errorf("docs/operations.md lists %s, which no code defines", match[1])
+		}
+	}
+	for _, name := range defined {
+		if !slices.Contains(documented, name) {
+			t.Errorf("%s is not in docs/operations.md", name)
 		}
 	}
 }
