@@ -8,9 +8,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync"
 
+	"example.com/redis-operator/test/localcluster/internal/space"
 	"golang.org/x/sys/unix"
 )
 
@@ -115,15 +115,14 @@ func dialInside(ctx context.Context, pid int, network, addr string) (net.Conn, e
 		err  error
 	}
 	results := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	space.OnThread(func() {
 		if err := unix.Setns(int(inside.Fd()), unix.CLONE_NEWNET); err != nil {
 			results <- result{nil, fmt.Errorf("dialling %s: entering the cluster's network: %w", addr, err)}
 			return
 		}
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		results <- result{conn, err}
-	}()
+	})
 	dialled := <-results
 	return dialled.conn, dialled.err
 }

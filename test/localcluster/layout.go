@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -110,10 +111,8 @@ func (s *supervisor) writeCredentials() error {
 		}
 	}
 	for file, pair := range pairs {
-		if err := s.write("pki/"+file+".crt", pair.Certificate); err != nil {
-			return err
-		}
-		if err := s.write("pki/"+file+".key", pair.Key); err != nil {
+		err := errors.Join(s.write("pki/"+file+".crt", pair.Certificate), s.write("pki/"+file+".key", pair.Key))
+		if err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -135,7 +136,7 @@ func newRedis(name string, replicas int32) *appsv1.StatefulSet {
 						Name: "redis", Image: images.RedisRef,
 						Command: []string{"redis-server", "--appendonly", "yes", "--dir", "/data", "--protected-mode", "no"},
 						ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
-							Exec: &corev1.ExecAction{Command: []string{"redis-cli", "ping"}},
+							TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(6379)},
 						}},
 					}},
 				},
@@ -181,23 +182,20 @@ func (s *story) network(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pod := range s.pods(t, "redis") {
-		if err := s.ping(t.Context(), pod.Status.PodIP); err != nil {
-			t.Errorf("%s on %s: %v", pod.Name, pod.Spec.NodeName, err)
-		}
+		s.eventually(t, pod.Name+" on "+pod.Spec.NodeName, func(ctx context.Context) error { return s.ping(ctx, pod.Status.PodIP) })
 	}
 	service, err := s.client.CoreV1().Services("default").Get(t.Context(), "redis", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.eventually(t, "the Service from the control plane", func(ctx context.Context) error { return s.ping(ctx, service.Spec.ClusterIP) })
+	script := "for i in 1 2 3 4 5 6; do timeout 2 redis-cli -h " + service.Spec.ClusterIP + " ping || exit 1; done"
 	// From a Pod on every Node: to the Service, and so to Pods of its own and of other Nodes.
 	for _, pod := range s.onEveryNode(t, "redis") {
 		s.eventually(t, "the Service from "+pod.Spec.NodeName, func(ctx context.Context) error {
-			for range 6 {
-				said, err := s.kubectl(ctx, "exec", pod.Name, "--", "redis-cli", "-h", service.Spec.ClusterIP, "ping")
-				if err != nil || said != "PONG" {
-					return fmt.Errorf("%w: %s", err, said)
-				}
+			said, err := s.kubectl(ctx, "exec", pod.Name, "--", "sh", "-c", script)
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, said)
 			}
 			return nil
 		})

@@ -112,7 +112,7 @@ func signalAll(containers []string, signal syscall.Signal) (left int, problem er
 
 // hasWorked reads a process's state from /proc/PID/stat: T is stopped, Z and X are dead.
 func hasWorked(stat string, signal syscall.Signal) bool {
-	_, rest, _ := cutLast(stat, ")")
+	rest, _ := afterLast(stat, ")")
 	current := strings.TrimSpace(rest)
 	switch {
 	case current == "":

@@ -52,7 +52,7 @@ func identify(pid int) (process, error) {
 // startTime is field 22 of /proc/PID/stat; field 2, in parentheses, may contain anything. A zombie
 // counts as gone.
 func startTime(stat string) (string, error) {
-	_, rest, ok := cutLast(stat, ")")
+	rest, ok := afterLast(stat, ")")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 20 {
 		return "", fmt.Errorf("unexpected form %q", stat)
@@ -63,12 +63,13 @@ func startTime(stat string) (string, error) {
 	return fields[19], nil
 }
 
-func cutLast(text, separator string) (before, after string, found bool) {
+// afterLast is what follows the last separator in a text.
+func afterLast(text, separator string) (after string, found bool) {
 	i := strings.LastIndex(text, separator)
 	if i < 0 {
-		return text, "", false
+		return "", false
 	}
-	return text[:i], text[i+len(separator):], true
+	return text[i+len(separator):], true
 }
 
 // isAlive says whether exactly this process still runs.

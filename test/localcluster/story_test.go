@@ -92,10 +92,7 @@ func (s *story) cutNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pod := range s.onEveryNode(t, "redis") {
-		err := s.ping(t.Context(), pod.Status.PodIP)
-		if isCut := pod.Spec.NodeName == "node-2"; (err != nil) != isCut {
-			t.Errorf("%s on %s: %v with node-2 cut", pod.Name, pod.Spec.NodeName, err)
-		}
+		s.pingUnless(t, &pod, "node-2")
 	}
 	if err := s.cluster.ReconnectNode(t.Context(), "node-2"); err != nil {
 		t.Fatal(err)
@@ -117,9 +114,7 @@ func (s *story) loseNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pod := range s.pods(t, "redis") {
-		if err := s.ping(t.Context(), pod.Status.PodIP); (err != nil) != (pod.Spec.NodeName == "node-3") {
-			t.Errorf("%s on %s: %v with node-3 lost", pod.Name, pod.Spec.NodeName, err)
-		}
+		s.pingUnless(t, &pod, "node-3")
 	}
 	if err := s.cluster.CutNode(t.Context(), "node-3"); err == nil {
 		t.Error("a lost Node was cut off")
@@ -142,6 +137,16 @@ func (s *story) loseNode(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// pingUnless wants an answer from a Pod, and none from one on the Node that is away.
+func (s *story) pingUnless(t *testing.T, pod *corev1.Pod, away string) {
+	t.Helper()
+	if pod.Spec.NodeName != away {
+		s.eventually(t, pod.Name+" with "+away+" away", func(ctx context.Context) error { return s.ping(ctx, pod.Status.PodIP) })
+	} else if err := s.ping(t.Context(), pod.Status.PodIP); err == nil {
+		t.Errorf("%s answers with %s away", pod.Name, away)
+	}
 }
 
 func (s *story) create(t *testing.T, set *appsv1.StatefulSet) {
@@ -214,14 +219,18 @@ func (s *story) eventually(t *testing.T, what string, check func(context.Context
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil || last == nil { // at the end of time every check fails, and says nothing new
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waiting for %s: %v", what, err)
+			t.Fatalf("waiting for %s: %v", what, last)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

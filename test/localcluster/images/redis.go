@@ -33,12 +33,12 @@ func Redis() (v1.Image, error) {
 		if err != nil {
 			return nil, fmt.Errorf("images: %s is missing: apt-get install %s", program, debian)
 		}
-		real, err := filepath.EvalSymlinks(source)
+		resolved, err := filepath.EvalSymlinks(source)
 		if err != nil {
 			return nil, fmt.Errorf("finding %s: %w", program, err)
 		}
-		files = append(files, file{path: "/usr/bin/" + program, source: real})
-		found = append(found, real)
+		files = append(files, file{path: "/usr/bin/" + program, source: resolved})
+		found = append(found, resolved)
 	}
 	libraries, err := sharedLibraries(found)
 	if err != nil {
@@ -136,15 +136,15 @@ func findLibrary(name string) (file, error) {
 		}
 	}
 	for _, candidate := range candidates {
-		real, err := filepath.EvalSymlinks(candidate)
+		resolved, err := filepath.EvalSymlinks(candidate)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return file{}, fmt.Errorf("finding library %s: %w", name, err)
 		}
-		if _, err := os.Stat(real); err == nil {
-			return file{path: candidate, source: real}, nil
+		if _, err := os.Stat(resolved); err == nil {
+			return file{path: candidate, source: resolved}, nil
 		}
 	}
 	return file{}, fmt.Errorf("images: library %s is in none of %s", name, strings.Join(libraryFolders, " "))

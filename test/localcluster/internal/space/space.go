@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -63,17 +62,15 @@ exec "$INIT"
 func New(config Config) (*Space, error) {
 	s := &Space{config: config, calls: make(chan func()), closed: make(chan struct{}), dead: make(chan struct{})}
 	started := make(chan error, 1)
-	go s.live(started)
+	OnThread(func() { s.live(started) })
 	if err := <-started; err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// live owns the thread: it starts the init process, enters its namespaces and serves calls. It never
-// unlocks the thread, which therefore ends with it.
+// live owns its thread: it starts the init process, enters its namespaces and serves calls.
 func (s *Space) live(started chan<- error) {
-	runtime.LockOSThread()
 	err := s.startInit()
 	if err == nil {
 		if err = enter(s.Pid()); err != nil {
