@@ -84,8 +84,8 @@ type Options struct {
 	RootKinds []schema.GroupVersionKind
 	// ByObject restricts what the scopes cache, as in cache.Options.
 	ByObject map[client.Object]cache.ByObject
-	// SharedNamespaces are cached by every replica whoever owns them; the operator's own is
-	// always among them.
+	// SharedNamespaces are cached by every replica, whoever owns them. A List over all namespaces
+	// includes them on every replica.
 	SharedNamespaces []string
 	// Kinds are cached in every scope from its start, for kinds that are read and not watched.
 	Kinds []client.Object

@@ -116,7 +116,7 @@ func (c *coordinator) warm(a Warm) {
 	start := time.Now()
 	c.scopes.Warm(c.work, a.Shard, func() {
 		c.s.metrics.warmSeconds.Observe(time.Since(start).Seconds())
-		c.queue.put(Warmed{Shard: a.Shard, Seq: a.Seq})
+		c.queue.put(Warmed(a))
 	})
 }
 

@@ -186,7 +186,7 @@ func (p *simProcess) do(action Action) {
 		delete(p.admitted, a.Shard)
 	case Warm:
 		w.after(time.Duration(w.rng.Intn(300))*time.Millisecond, func() {
-			p.run(func() { p.warm[a.Shard] = true; p.step(Warmed{Shard: a.Shard, Seq: a.Seq}) })
+			p.run(func() { p.warm[a.Shard] = true; p.step(Warmed(a)) })
 		})
 	case Drop:
 		delete(p.warm, a.Shard)

@@ -157,6 +157,15 @@ func TestWinnerPublishesAndChecksPlacement(t *testing.T) {
 	s.step(ClaimChanged{Shard: 0, Type: claim.Released}).want("Revoke 0", "Drop 0")
 }
 
+// A claim that is acquired after placement has named another is given back without having been used.
+func TestAcquiredTooLateIsGivenBack(t *testing.T) {
+	s := newScript(t).joined()
+	s.step(s.place("10", map[Identity]placement.State{selfID: placement.Serving}), Warmed{Shard: 1, Seq: 1},
+		ClaimChanged{Shard: 1, Type: claim.Acquired, Epoch: "20", Unclean: true})
+	s.step(s.place("11", bothServe())).want("Drain 1")
+	s.step(Drained{Shard: 1, Seq: 1}).want("Release 1")
+}
+
 func TestUncleanTakeoverSettles(t *testing.T) {
 	s := newScript(t).joined()
 	s.step(s.place("10", bothServe()), Warmed{Shard: 0, Seq: 1})

@@ -214,7 +214,9 @@ func TestObserveTellsWhyNot(t *testing.T) {
 		t.Errorf("busy: %+v", busy)
 	}
 	s.Kill()
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("the endless script has ended by itself")
+	}
 	if got := redis.Observe(t.Context(), node); got.Reachable || got.Alive || !got.Refused {
 		t.Errorf("gone: %+v", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/controllers/rediscluster/resources"
@@ -143,27 +144,23 @@ func isSubset(a, b any) bool {
 		if !ok {
 			return len(a) == 0 && b == nil
 		}
-		for name, value := range a {
-			other, found := b[name]
-			if !found && !isEmpty(value) || found && !isSubset(value, other) {
-				return false
-			}
-		}
-		return true
+		return isSubsetOfFields(a, b)
 	case []any:
 		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !isSubset(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(a, b, isSubset)
 	default:
 		return a == b
 	}
+}
+
+func isSubsetOfFields(a, b map[string]any) bool {
+	for name, value := range a {
+		other, found := b[name]
+		if !found && !isEmpty(value) || found && !isSubset(value, other) {
+			return false
+		}
+	}
+	return true
 }
 
 // isEmpty reports whether a value says nothing, so that it does not matter that it is not there.

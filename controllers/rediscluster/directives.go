@@ -68,17 +68,29 @@ func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known
 		}
 	}
 	wait.Wait()
-	accepted, refused := 0, 0
-	remembered := map[string]configured{}
 	for i, n := range seen.view.Nodes {
+		if errs[i] != nil {
+			return seen.config, fmt.Errorf("setting directives on %s: %w", n.PodName, errs[i])
+		}
+	}
+	accepted, refused := known.rememberDirectives(seen.view.Nodes, results)
+	if accepted == 0 || refused > 0 {
+		return seen.config, nil
+	}
+	r.tellAccepted(seen, wanted, accepted)
+	return wanted, nil
+}
+
+// rememberDirectives keeps what the reachable nodes said, and what was known of the others, and counts
+// the nodes that have accepted and refused.
+func (m *clusterMemory) rememberDirectives(nodes []topology.Node, results []configured) (accepted, refused int) {
+	remembered := map[string]configured{}
+	for i, n := range nodes {
 		if !n.Reachable {
-			if c, found := known.configured[instance(n)]; found {
+			if c, found := m.configured[instance(n)]; found {
 				remembered[instance(n)] = c
 			}
 			continue
-		}
-		if errs[i] != nil {
-			return seen.config, fmt.Errorf("setting directives on %s: %w", n.PodName, errs[i])
 		}
 		remembered[instance(n)] = results[i]
 		if results[i].refusal != "" {
@@ -87,12 +99,8 @@ func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known
 			accepted++
 		}
 	}
-	known.configured = remembered
-	if accepted == 0 || refused > 0 {
-		return seen.config, nil
-	}
-	r.tellAccepted(seen, wanted, accepted)
-	return wanted, nil
+	m.configured = remembered
+	return accepted, refused
 }
 
 // tellAccepted sends the event of changed directives that are in force now. A directive that was taken out

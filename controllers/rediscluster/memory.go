@@ -95,8 +95,8 @@ func (m *clusterMemory) pace(seen *observation, next plan.Plan, now time.Time) t
 	if seen.cluster.Spec.Paused || next.Settled() && !needsConfig(seen, m) {
 		return jitter(pollStable)
 	}
-	if print := fingerprint(seen); print != m.fingerprint || m.changedAt.IsZero() {
-		m.fingerprint, m.changedAt = print, now
+	if seenNow := fingerprint(seen); seenNow != m.fingerprint || m.changedAt.IsZero() {
+		m.fingerprint, m.changedAt = seenNow, now
 	}
 	wait := next.Wait
 	if wait <= 0 {

@@ -31,8 +31,8 @@ const ConnectionPrefix = redisv1.Operator + ":"
 // How many clusters are worked on at once, and how fast a pass that failed is tried again.
 const (
 	defaultWorkers = 32
-	retryMin       = 100 * time.Millisecond
-	retryMax       = 15 * time.Second
+	retryFirst     = 100 * time.Millisecond
+	retryLast      = 15 * time.Second
 )
 
 // Options of the controller. Ownership and Registerer are required.
@@ -119,7 +119,7 @@ func (r *Reconciler) watch(mgr ctrl.Manager, options Options) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			NeedLeaderElection:      ptr.To(false),
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryMin, retryMax),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
 		}).
 		Complete(inner)
 }

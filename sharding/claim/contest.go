@@ -97,7 +97,7 @@ func (c *Claim) elect(ctx context.Context) {
 		Name:            c.name,
 	})
 	if err != nil { // only the options can be wrong, and Validate has seen them
-		panic(err)
+		panic(err) //nolint:forbidigo // unreachable; running on without an elector would be worse
 	}
 	elector.Run(klog.NewContext(ctx, logr.Discard()))
 }

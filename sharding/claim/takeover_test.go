@@ -204,3 +204,27 @@ func TestEmpty(t *testing.T) {
 		}
 	})
 }
+
+// A verdict holds for the Lease that was judged: what is seen of a newer holder meanwhile stays.
+func TestVerdictIsForWhatWasJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const carol = placement.Identity("redis-operator-2_uid-c_1")
+		api := installed(t)
+		heldBy(t, api, bob, 10)
+		var p *process
+		p = newProcess(t, api, alice, func(o *claim.Options) {
+			o.ConfirmedDead = func(id placement.Identity) bool {
+				if id != bob {
+					return false
+				}
+				heldBy(t, api, carol, 10) // and the watch shows it before the Lease is emptied
+				p.Observe(getLease(t, api))
+				return true
+			}
+		})
+		p.start()
+		pass(5 * time.Second)
+		p.wantTold("")
+		wantHolder(t, api, carol)
+	})
+}

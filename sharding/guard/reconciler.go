@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"example.com/redis-operator/sharding/placement"
 )
 
 // putOffBy is when a request of a shard that is held but closed comes again. It is short: a handover
@@ -31,13 +33,9 @@ type guarded[R comparable] struct {
 // Reconcile is the gate in front of inner.
 func (r *guarded[R]) Reconcile(ctx context.Context, request R) (reconcile.Result, error) {
 	number := r.g.ShardOf(r.namespaceOf(request))
-	grant, err := r.g.enter(number)
-	switch {
-	case errors.Is(err, ErrNotAdmitted):
-		r.g.o.Observer.Dropped(number)
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{RequeueAfter: putOffBy}, nil
+	grant, refusal := r.g.enter(number)
+	if refusal != nil {
+		return r.refuse(number, refusal), nil
 	}
 	start := r.g.o.Now()
 	result, err := r.reconcile(ctx, grant, request)
@@ -49,6 +47,15 @@ func (r *guarded[R]) Reconcile(ctx context.Context, request R) (reconcile.Result
 		return reconcile.Result{}, nil
 	}
 	return result, err
+}
+
+// refuse is what becomes of a request that was not let through. It is no error: nothing went wrong.
+func (r *guarded[R]) refuse(number placement.Shard, refusal error) reconcile.Result {
+	if errors.Is(refusal, ErrNotAdmitted) {
+		r.g.o.Observer.Dropped(number)
+		return reconcile.Result{}
+	}
+	return reconcile.Result{RequeueAfter: putOffBy}
 }
 
 func (r *guarded[R]) reconcile(ctx context.Context, grant *grant, request R) (reconcile.Result, error) {

@@ -22,10 +22,10 @@ import (
 const (
 	// PresenceLabel is on every presence Lease, with the installation's name as value.
 	PresenceLabel = "sharding.example.com/presence"
-	// PlacementAnnotation has the version of P that the process has seen, WarmedAnnotation the
-	// shards for which it is warm at that version, separated by commas.
+	// PlacementAnnotation has the version of P that the process has seen.
 	PlacementAnnotation = "sharding.example.com/placement"
-	WarmedAnnotation    = "sharding.example.com/warmed"
+	// WarmedAnnotation has the shards for which it is warm at that version, separated by commas.
+	WarmedAnnotation = "sharding.example.com/warmed"
 )
 
 // Presence is what one process publishes in its presence Lease.

@@ -25,7 +25,7 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	if err != nil {
 		return err
 	}
-	if _, err := s.informer(ctx, k); err != nil {
+	if err := s.waitForKind(ctx, k); err != nil {
 		return err
 	}
 	return s.unlessClosed(s.inner.Get(ctx, key, obj, opts...))
@@ -48,7 +48,7 @@ func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client
 	if err != nil {
 		return err
 	}
-	if _, err := s.informer(ctx, k); err != nil {
+	if err := s.waitForKind(ctx, k); err != nil {
 		return err
 	}
 	return s.unlessClosed(s.inner.List(ctx, list, opts...))
@@ -85,7 +85,7 @@ func (c *Cache) listAll(ctx context.Context, k *kind, list client.ObjectList, op
 
 // list lists one scope into a new list of the same type.
 func (s *scope) list(ctx context.Context, k *kind, like client.ObjectList, options client.ListOptions) ([]runtime.Object, error) {
-	if _, err := s.informer(ctx, k); err != nil {
+	if err := s.waitForKind(ctx, k); err != nil {
 		return nil, err
 	}
 	part, isList := like.DeepCopyObject().(client.ObjectList)

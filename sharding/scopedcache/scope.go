@@ -253,24 +253,24 @@ func (s *scope) notSynced(cause error) *NotSyncedError {
 	return err
 }
 
-// informer returns the informer of a kind once it has synced. It waits for one that was opened
-// after the rest of the scope had synced.
-func (s *scope) informer(ctx context.Context, k *kind) (*informer, error) {
+// waitForKind returns once the informer of a kind has synced. It waits for one that was opened after
+// the rest of the scope had synced.
+func (s *scope) waitForKind(ctx context.Context, k *kind) error {
 	if err := s.open(k); err != nil { // no more than a look unless the kind is just being registered
-		return nil, s.unlessClosed(err)
+		return s.unlessClosed(err)
 	}
 	s.mu.Lock()
 	i, isOpen := s.informers[k.key]
 	s.mu.Unlock()
 	if !isOpen {
-		return nil, s.unlessClosed(ErrStopped)
+		return s.unlessClosed(ErrStopped)
 	}
 	select {
 	case <-i.settled:
-		return i, s.unlessClosed(nil)
+		return s.unlessClosed(nil)
 	case <-ctx.Done():
 		_, lastError := i.state()
-		return nil, &NotSyncedError{
+		return &NotSyncedError{
 			Namespace: s.namespace, Kinds: []string{k.key.String()}, Err: errors.Join(ctx.Err(), lastError),
 		}
 	}

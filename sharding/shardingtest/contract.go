@@ -73,10 +73,10 @@ func (c *contract) update(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	return updated
 }
 
-func (c *contract) remove(name string) {
+func (c *contract) removeA() {
 	c.t.Helper()
-	if err := c.leases.Delete(c.ctx, name, metav1.DeleteOptions{}); err != nil {
-		c.t.Fatalf("deleting %s: %v", name, err)
+	if err := c.leases.Delete(c.ctx, "a", metav1.DeleteOptions{}); err != nil {
+		c.t.Fatalf("deleting a: %v", err)
 	}
 }
 
@@ -106,7 +106,7 @@ func (c *contract) versionsGrow() {
 	change.Spec.HolderIdentity = ptr.To("y")
 	updated := c.update(change)
 	c.wantNewer("updating", updated.ResourceVersion, created.ResourceVersion)
-	c.remove("a")
+	c.removeA()
 	_, err := c.leases.Get(c.ctx, "a", metav1.GetOptions{})
 	c.want("reading a deleted one", apierrors.IsNotFound, err)
 	again := c.create("a")
@@ -139,7 +139,7 @@ func (c *contract) updateConflicts() {
 
 func (c *contract) updateDeleted() {
 	lease := c.create("a")
-	c.remove("a")
+	c.removeA()
 	_, err := c.leases.Update(c.ctx, lease, metav1.UpdateOptions{})
 	c.want("updating a deleted one", apierrors.IsConflict, err) // by its UID; not NotFound
 	_, err = c.leases.Get(c.ctx, "a", metav1.GetOptions{})
@@ -149,7 +149,7 @@ func (c *contract) updateDeleted() {
 
 func (c *contract) updateRecreated() {
 	lease := c.create("a")
-	c.remove("a")
+	c.removeA()
 	c.create("a")
 	_, err := c.leases.Update(c.ctx, lease, metav1.UpdateOptions{})
 	c.want("updating a recreated one", apierrors.IsConflict, err)
@@ -201,20 +201,20 @@ func (c *contract) follow(ctx context.Context) watch.Interface {
 	return w
 }
 
-func (c *contract) wantEvent(w watch.Interface, kind watch.EventType, name, version string) string {
+func (c *contract) wantEventOfA(w watch.Interface, kind watch.EventType, version string) string {
 	c.t.Helper()
 	select {
 	case e, ok := <-w.ResultChan():
 		lease, is := e.Object.(*coordinationv1.Lease)
-		if !ok || !is || e.Type != kind || lease.Name != name {
-			c.t.Fatalf("event = %+v, want %s of %s", e, kind, name)
+		if !ok || !is || e.Type != kind || lease.Name != "a" {
+			c.t.Fatalf("event = %+v, want %s of a", e, kind)
 		}
 		if version != "" && lease.ResourceVersion != version {
-			c.t.Errorf("%s of %s is of version %s, want %s", kind, name, lease.ResourceVersion, version)
+			c.t.Errorf("%s of a is of version %s, want %s", kind, lease.ResourceVersion, version)
 		}
 		return lease.ResourceVersion
 	case <-c.ctx.Done():
-		c.t.Fatalf("no event, want %s of %s", kind, name)
+		c.t.Fatalf("no event, want %s of a", kind)
 		return ""
 	}
 }
@@ -227,10 +227,10 @@ func (c *contract) watchFollows() {
 	b := a.DeepCopy()
 	b.Spec.HolderIdentity = ptr.To("y")
 	b = c.update(b)
-	c.remove("a")
-	c.wantEvent(w, watch.Added, "a", a.ResourceVersion)
-	c.wantEvent(w, watch.Modified, "a", b.ResourceVersion)
-	deleted := c.wantEvent(w, watch.Deleted, "a", "")
+	c.removeA()
+	c.wantEventOfA(w, watch.Added, a.ResourceVersion)
+	c.wantEventOfA(w, watch.Modified, b.ResourceVersion)
+	deleted := c.wantEventOfA(w, watch.Deleted, "")
 	c.wantNewer("the deletion", deleted, b.ResourceVersion)
 }
 
@@ -240,10 +240,10 @@ func (c *contract) watchSelects() {
 	defer w.Stop()
 	a.Labels["set"] = "b"
 	a = c.update(a)
-	c.wantEvent(w, watch.Deleted, "a", a.ResourceVersion)
+	c.wantEventOfA(w, watch.Deleted, a.ResourceVersion)
 	a.Labels["set"] = "a"
 	a = c.update(a)
-	c.wantEvent(w, watch.Added, "a", a.ResourceVersion)
+	c.wantEventOfA(w, watch.Added, a.ResourceVersion)
 }
 
 func (c *contract) watchEnds() {

@@ -28,7 +28,7 @@ func NewStatic(namespaces ...string) *Static {
 	settings := placement.Settings{Shards: placement.MaxShards, Hash: placement.HashFNV1aMix}
 	g, err := guard.New(guard.Options{Settings: settings})
 	if err != nil {
-		panic(fmt.Sprintf("building a static guard: %v", err))
+		panic(fmt.Sprintf("building a static guard: %v", err)) //nolint:forbidigo // unreachable: the settings are constants
 	}
 	s := &Static{Guard: g}
 	for _, namespace := range namespaces {

@@ -132,16 +132,20 @@ func Waivers(f File) []string {
 	var found []string
 	for _, group := range f.Tree.Comments {
 		for _, comment := range group.List {
-			waiver, ok := strings.CutPrefix(comment.Text, "//nolint")
-			if !ok {
-				continue
-			}
-			for _, wrong := range judgeWaiver(waiver) {
+			for _, wrong := range judgeComment(comment.Text) {
 				found = append(found, fmt.Sprintf("%s:%d: %s", f.Path, f.Set.Position(comment.Pos()).Line, wrong))
 			}
 		}
 	}
 	return found
+}
+
+func judgeComment(text string) []string {
+	waiver, ok := strings.CutPrefix(text, "//nolint")
+	if !ok {
+		return nil
+	}
+	return judgeWaiver(waiver)
 }
 
 // judgeWaiver says what is wrong with a nolint comment, given what follows the word.

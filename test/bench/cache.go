@@ -54,7 +54,7 @@ func (o CacheOptions) withDefaults() CacheOptions {
 }
 
 // objectSizes are the sizes between which the break-even is looked for, in bytes.
-var objectSizes = []int{2 << 10, 8 << 10, 32 << 10, 96 << 10}
+var objectSizes = []int{2 << 10, 8 << 10, 24 << 10, 60 << 10}
 
 // Cache measures three ways to cache namespaces with one RedisCluster each on a bare etcd and
 // kube-apiserver: ours (a directory and a scope a namespace), controller-runtime's multi-namespace
@@ -195,17 +195,21 @@ func (b *cacheBench) measureBreakEven(ctx context.Context) error {
 			if i == 0 {
 				lastSize, lastAhead = float64(size), 0
 			}
-			at := lastSize
-			if ahead > lastAhead {
-				at += (float64(size) - lastSize) * -lastAhead / (ahead - lastAhead)
-			}
-			b.report.figure("break_even_object_bytes", at, "bytes")
+			b.report.figure("break_even_object_bytes", crossing(lastSize, lastAhead, float64(size), ahead), "bytes")
 			return nil
 		}
 		lastSize, lastAhead = float64(size), ahead
 	}
 	b.report.note("cluster-wide takes less memory at every size measured")
 	return nil
+}
+
+// crossing is where the line through two points, the first at most 0 and the second at least, is 0.
+func crossing(x0, y0, x1, y1 float64) float64 {
+	if y1 <= y0 {
+		return x0
+	}
+	return x0 + (x1-x0)*-y0/(y1-y0)
 }
 
 // perNamespace prints what a sample says about one namespace.

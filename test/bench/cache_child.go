@@ -255,19 +255,25 @@ func memory() (resident, heap int64, err error) {
 	return 0, 0, errors.New("reading the resident set: /proc/self/status has no VmRSS")
 }
 
-// counting returns a config whose responses are counted, as they are after decompression.
+// counting returns a config whose lists and watches are counted: their bodies, decompressed.
 func counting(config *rest.Config, into *atomic.Int64) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(request *http.Request) (*http.Response, error) {
 			response, err := next.RoundTrip(request)
-			if err == nil {
+			if err == nil && isListOrWatch(request) {
 				response.Body = countingBody{ReadCloser: response.Body, into: into}
 			}
 			return response, err
 		})
 	})
 	return config
+}
+
+// isListOrWatch tells lists and watches of an informer from discovery.
+func isListOrWatch(request *http.Request) bool {
+	query := request.URL.Query()
+	return query.Has("watch") || query.Has("resourceVersion") || query.Has("limit")
 }
 
 // roundTripperFunc is an http.RoundTripper made of a function.

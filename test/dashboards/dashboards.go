@@ -92,16 +92,15 @@ func (d Dashboard) Queries() []string {
 
 // JSON returns the dashboard as Grafana reads it.
 func (d Dashboard) JSON() ([]byte, error) {
-	//nolint:staticcheck // the older schema is the one that every Grafana in use imports
-	builder := dashboard.NewDashboardBuilder(d.Title).
-		Uid(d.UID).
-		Description(d.Description).
-		Tags([]string{"redis-operator"}).
-		Refresh("10s").
-		Time("now-30m", "now").
-		Timezone("browser").
-		Readonly().
-		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
+	builder := dashboard.NewDashboardBuilder(d.Title). //nolint:staticcheck // every Grafana in use imports this schema
+								Uid(d.UID).
+								Description(d.Description).
+								Tags([]string{"redis-operator"}).
+								Refresh("10s").
+								Time("now-30m", "now").
+								Timezone("browser").
+								Readonly().
+								WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
 	id := uint32(0) // unique in the dashboard, rows included
 	for _, row := range d.Rows {
 		id++

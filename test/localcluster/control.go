@@ -120,7 +120,7 @@ func (s *supervisor) serveControl() error {
 	})
 	s.group.Go(func() {
 		<-s.ctx.Done()
-		server.Close() //nolint:errcheck // the socket goes with the folder
+		server.Close() // the socket goes with the folder
 	})
 	return nil
 }

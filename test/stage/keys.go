@@ -94,7 +94,7 @@ func ReadKeys(ctx context.Context, client *goredis.ClusterClient, n int) (int, e
 			case reply.Err() == nil && reply.Val() == keyValue(start+i):
 				found++
 			case wrong == nil:
-				wrong = fmt.Errorf("%s is %q (%v), want %q", keyName(start+i), reply.Val(), reply.Err(), keyValue(start+i))
+				wrong = wrongKey(start+i, reply)
 			}
 		}
 		if err != nil && wrong == nil {
@@ -102,4 +102,11 @@ func ReadKeys(ctx context.Context, client *goredis.ClusterClient, n int) (int, e
 		}
 	}
 	return found, wrong
+}
+
+func wrongKey(i int, reply *goredis.StringCmd) error {
+	if reply.Err() != nil {
+		return fmt.Errorf("reading %s: %w", keyName(i), reply.Err())
+	}
+	return fmt.Errorf("%s is %q, want %q", keyName(i), reply.Val(), keyValue(i))
 }

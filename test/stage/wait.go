@@ -14,16 +14,14 @@ const pollInterval = 100 * time.Millisecond
 func (s *Stage) Wait(ctx context.Context, what string, check func() (missing string, err error)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	missing := "never looked"
 	for {
-		last, err := check()
-		if err == nil && last == "" {
+		missing, err := check()
+		if err == nil && missing == "" {
 			return nil
 		}
 		if err != nil {
-			last = err.Error()
+			missing = err.Error()
 		}
-		missing = last
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w; last seen: %s", what, context.Cause(ctx), missing)

@@ -142,7 +142,7 @@ func (f *Fake) gossip() {
 	}
 	_, isKnown := g.peers[about.ID]
 	until, isBanned := g.banned[about.ID]
-	if !isKnown && !(isBanned && g.cluster.now < until) && about.ID != g.myself.ID {
+	if !isKnown && (!isBanned || g.cluster.now >= until) && about.ID != g.myself.ID {
 		g.shake(about.Address)
 	}
 }
@@ -252,14 +252,9 @@ func (f *Fake) promote() {
 	f.repl = replication{}
 }
 
-// updateState computes cluster_state: every slot has an owner that has not failed, and a majority is there. A primary
-// waits after its start, and after it was in a minority.
-func (f *Fake) updateState() {
-	isPrimary := f.myself.Role == topology.RolePrimary
-	if isPrimary && !f.stateOK && f.cluster.now-f.started < writableDelay {
-		return
-	}
-	covered, reachable := f.myself.Slots, 0
+// serving is what the owners that have not failed cover, and how many owners f reaches, itself included.
+func (f *Fake) serving() (covered topology.SlotSet, reachable int) {
+	covered = f.myself.Slots
 	if f.isOwner() {
 		reachable++
 	}
@@ -271,6 +266,17 @@ func (f *Fake) updateState() {
 			reachable++
 		}
 	}
+	return covered, reachable
+}
+
+// updateState computes cluster_state: every slot has an owner that has not failed, and a majority is there. A primary
+// waits after its start, and after it was in a minority.
+func (f *Fake) updateState() {
+	isPrimary := f.myself.Role == topology.RolePrimary
+	if isPrimary && !f.stateOK && f.cluster.now-f.started < writableDelay {
+		return
+	}
+	covered, reachable := f.serving()
 	hasMajority := 2*reachable > f.size()
 	if !hasMajority {
 		f.minority = f.cluster.now

@@ -71,12 +71,12 @@ func isFree(ip string, port int) bool {
 }
 
 // StartServer starts a server and ends it with the test. It does not wait until the server listens.
-func StartServer(t testing.TB, options ServerOptions) *Server {
-	t.Helper()
+func StartServer(tb testing.TB, options ServerOptions) *Server {
+	tb.Helper()
 	if options.Address.IP == "" {
 		address, err := FreeAddress()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		options.Address = address
 	}
@@ -87,17 +87,17 @@ func StartServer(t testing.TB, options ServerOptions) *Server {
 		options.Binary = "redis-server"
 	}
 	s := &Server{Address: options.Address, Dir: options.Dir, done: make(chan struct{})}
-	s.cmd = prepare(t, options)
+	s.cmd = prepare(tb, options)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.Started = time.Now()
 	if err := startLocked(s.cmd); err != nil {
-		t.Fatalf("starting %s: %v", options.Binary, err)
+		tb.Fatalf("starting %s: %v", options.Binary, err)
 	}
 	go func() {
 		_ = s.cmd.Wait() // It ends by a signal more often than not.
 		close(s.done)
 	}()
-	t.Cleanup(s.Kill)
+	tb.Cleanup(s.Kill)
 	return s
 }
 
@@ -118,19 +118,19 @@ func startLocked(cmd *exec.Cmd) error {
 }
 
 // prepare makes the folders and the configuration, and the command that starts the server.
-func prepare(t testing.TB, o ServerOptions) *exec.Cmd {
-	t.Helper()
+func prepare(tb testing.TB, o ServerOptions) *exec.Cmd {
+	tb.Helper()
 	conf := filepath.Join(o.Dir, "redis.conf")
 	data, run := filepath.Join(o.Dir, "data"), filepath.Join(o.Dir, "run")
 	err := errors.Join(os.MkdirAll(data, 0o700), os.MkdirAll(run, 0o700),
 		os.WriteFile(conf, []byte(renderConfig(o, data)), 0o600))
 	if err != nil {
-		t.Fatalf("preparing a server: %v", err)
+		tb.Fatalf("preparing a server: %v", err)
 	}
 	if o.Entrypoint == "" {
-		return exec.CommandContext(t.Context(), o.Binary, conf)
+		return exec.CommandContext(tb.Context(), o.Binary, conf)
 	}
-	cmd := exec.CommandContext(t.Context(), "sh", o.Entrypoint)
+	cmd := exec.CommandContext(tb.Context(), "sh", o.Entrypoint)
 	cmd.Env = append(os.Environ(), "REDIS_SERVER="+o.Binary, "DATA_DIR="+data, "RUN_DIR="+run, "CONFIG_FILE="+conf,
 		"GATE_FILE="+filepath.Join(o.Dir, "start-gate"), "POD_IP="+o.Address.IP)
 	return cmd

@@ -118,11 +118,6 @@ func (c *cluster) owned() (owned, assigned topology.SlotSet) {
 	return owned, assigned
 }
 
-// isMember reports whether a node that answered belongs to the cluster.
-func (c *cluster) isMember(n topology.Node) bool {
-	return slices.ContainsFunc(c.members, func(m topology.Node) bool { return m.PodUID == n.PodUID })
-}
-
 // membersOf is the members in one group, in order.
 func (c *cluster) membersOf(group int) []topology.Node {
 	return topology.View{Nodes: c.members}.InGroup(group)

@@ -47,17 +47,17 @@ type labOptions struct {
 	groups int
 }
 
-func newLab(t testing.TB, o labOptions) *lab {
-	t.Helper()
+func newLab(tb testing.TB, o labOptions) *lab {
+	tb.Helper()
 	l := &lab{
-		t: t, storage: o.storage, config: o.config,
+		t: tb, storage: o.storage, config: o.config,
 		desired: topology.Desired{Size: o.size, ReplicasPerPrimary: o.replicas, NodeTimeout: 2 * time.Second},
 		dialer:  redis.NewDialer(redis.Options{}),
 	}
-	t.Cleanup(l.dialer.Close)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("trace:\n%s\nreasons: %q\nproblems: %v", strings.Join(l.trace, "\n"), l.last.Reasons, l.last.Problems)
+	tb.Cleanup(l.dialer.Close)
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("trace:\n%s\nreasons: %q\nproblems: %v", strings.Join(l.trace, "\n"), l.last.Reasons, l.last.Problems)
 			l.logNodes()
 		}
 	})

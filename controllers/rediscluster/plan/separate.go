@@ -62,12 +62,7 @@ func computeParties(nodes []topology.Node) []party {
 		if !n.Reachable {
 			continue
 		}
-		merged := party{ids: map[string]bool{n.ID: true}, nodes: []topology.Node{n}}
-		for _, p := range n.Known {
-			if !p.Handshake {
-				merged.ids[p.ID] = true
-			}
-		}
+		merged := partyOf(n)
 		var rest []party
 		for _, p := range parties {
 			if !p.overlaps(merged) {
@@ -82,6 +77,17 @@ func computeParties(nodes []topology.Node) []party {
 		parties = append(rest, merged)
 	}
 	return parties
+}
+
+// partyOf is a node with all whom it has met.
+func partyOf(n topology.Node) party {
+	p := party{ids: map[string]bool{n.ID: true}, nodes: []topology.Node{n}}
+	for _, peer := range n.Known {
+		if !peer.Handshake {
+			p.ids[peer.ID] = true
+		}
+	}
+	return p
 }
 
 func (p party) overlaps(q party) bool {

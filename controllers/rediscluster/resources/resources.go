@@ -37,8 +37,7 @@ func Build(in Input) []client.Object {
 	return objects
 }
 
-// ConfigMapName, HeadlessServiceName, ClientServiceName, BudgetName and StatefulSetName are the names
-// of a cluster's objects.
+// ConfigMapName is the name of the ConfigMap with the nodes' configuration.
 func ConfigMapName(cluster string) string { return cluster + "-config" }
 
 // HeadlessServiceName is the name of the Service that gives the Pods their host names.

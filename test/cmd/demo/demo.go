@@ -62,19 +62,19 @@ func (d *demo) setUp(ctx context.Context) error {
 	return s.WaitSettled(ctx, stage.OperatorReplicas)
 }
 
-// fleet is 15 RedisClusters in 12 namespaces: sizes 1 and 3, with and without replicas, passwords
+// buildFleet is 15 RedisClusters in 12 namespaces: sizes 1 and 3, with and without replicas, passwords
 // and storage.
 func buildFleet() []stage.Wish {
 	const password = `p4ss "word" $with #odd 'bytes'`
-	teams := []string{"checkout", "search", "cart", "billing", "sessions", "mail", "catalog", "fraud", "maps", "chat", "ads", "audit"}
+	teams := []string{"checkout", "sessions", "fraud", "search", "mail", "orders", "cart", "stock", "jobs", "billing", "login", "audit"}
 	namespace := func(i int) string { return "team-" + teams[i] }
 	var fleet []stage.Wish
 	for i := range teams {
 		w := stage.Wish{Namespace: namespace(i), Name: "cache", Size: 1}
-		switch {
-		case i%4 == 0:
+		switch i % 4 {
+		case 0:
 			w.Size, w.Replicas = 3, 1
-		case i%4 == 1:
+		case 1:
 			w.Replicas = 1
 		}
 		if i%3 == 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"example.com/redis-operator/sharding/placement"
 	"example.com/redis-operator/test/stage"
 )
 
@@ -31,24 +32,14 @@ func (d *demo) showOwnership(ctx context.Context) error {
 	shown := 0
 	for i := range pods {
 		name := pods[i].Name
-		var namespaces []string
-		clusters := 0
-		for _, w := range d.fleet {
-			if holders[int(p.ShardOf(w.Namespace))] != name {
-				continue
-			}
-			clusters++
-			if team := strings.TrimPrefix(w.Namespace, "team-"); !slices.Contains(namespaces, team) {
-				namespaces = append(namespaces, team)
-			}
-		}
+		teams, clusters := d.attendedBy(name, p, holders)
 		shown += clusters
 		reconciles, err := d.stage.Reconciles(ctx, name)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(table, "          %s\t%d\t%d: %s\t%d\t%d\n", name, countHeld(holders, name),
-			len(namespaces), strings.Join(namespaces, " "), clusters, reconciles)
+			len(teams), strings.Join(teams, " "), clusters, reconciles)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
@@ -57,6 +48,20 @@ func (d *demo) showOwnership(ctx context.Context) error {
 		return fmt.Errorf("the holders of the shards account for %d of %d clusters", shown, len(d.fleet))
 	}
 	return nil
+}
+
+// attendedBy is the teams, and the number of clusters, whose shard the replica holds.
+func (d *demo) attendedBy(pod string, p placement.Placement, holders map[int]string) (teams []string, clusters int) {
+	for _, w := range d.fleet {
+		if holders[int(p.ShardOf(w.Namespace))] != pod {
+			continue
+		}
+		clusters++
+		if team := strings.TrimPrefix(w.Namespace, "team-"); !slices.Contains(teams, team) {
+			teams = append(teams, team)
+		}
+	}
+	return teams, clusters
 }
 
 func countHeld(holders map[int]string, pod string) int {

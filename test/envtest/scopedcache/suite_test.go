@@ -20,8 +20,12 @@ import (
 	"example.com/redis-operator/sharding/scopedcache"
 )
 
-// patience bounds every wait of the suite.
-const patience = 20 * time.Second
+const (
+	// patience bounds every wait of the tests.
+	patience = time.Minute
+	// startPatience bounds the start and the stop of etcd and of kube-apiserver.
+	startPatience = 2 * time.Minute
+)
 
 // config is that of the suite's API server, direct a client that reads from it without a cache.
 var (
@@ -36,7 +40,7 @@ func TestMain(m *testing.M) {
 // run starts the API server, runs the tests and stops it.
 func run(m *testing.M) int {
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
-	environment := &envtest.Environment{}
+	environment := &envtest.Environment{ControlPlaneStartTimeout: startPatience, ControlPlaneStopTimeout: startPatience}
 	var err error
 	if config, err = environment.Start(); err != nil {
 		fmt.Fprintf(os.Stderr, "starting the API server: %v (KUBEBUILDER_ASSETS must hold etcd and kube-apiserver)\n", err)

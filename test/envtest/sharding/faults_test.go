@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"example.com/redis-operator/sharding"
@@ -104,7 +104,7 @@ func TestLeaseDeleted(t *testing.T) {
 		}
 		i.eventually("the Lease is there again", func() string {
 			lease, err := leases.Get(t.Context(), name, metav1.GetOptions{})
-			if err != nil && !errors.IsNotFound(err) {
+			if err != nil && !apierrors.IsNotFound(err) {
 				t.Fatal(err)
 			}
 			if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
