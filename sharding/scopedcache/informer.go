@@ -110,7 +110,7 @@ func (i *informer) RunWithContext(context.Context) {
 
 // smallLists lets a reflector list and then watch, rather than receive the list as a stream of watch
 // events: such a stream ends with a bookmark, an empty object of the kind, which for the few objects
-// of a namespace was a third of what was received. As the stream would, the first list asks for the
+// of a namespace was a fifth of what was received. As the stream would, the first list asks for the
 // latest state: what the last owner wrote must be in it.
 func smallLists(source toolscache.ListerWatcher) toolscache.ListerWatcher {
 	plain, isPlain := source.(*toolscache.ListWatch)
