@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -88,11 +86,7 @@ func (i *informer) RunWithContext(context.Context) {
 	onError := i.onError
 	i.mu.Unlock()
 
-	source := i.source
-	if !i.scope.isPermanent {
-		source = smallLists(source)
-	}
-	reflector := toolscache.NewReflectorWithOptions(source, i.kind.prototype, i,
+	reflector := toolscache.NewReflectorWithOptions(i.source, i.kind.prototype, i,
 		toolscache.ReflectorOptions{Name: "scopedcache", ResyncPeriod: i.resync})
 	backoff := wait.Backoff{
 		Duration: backoffStart, Cap: backoffMax, Steps: backoffSteps, Factor: backoffFactor, Jitter: 1,
@@ -107,33 +101,6 @@ func (i *informer) RunWithContext(context.Context) {
 	})
 	i.stop()
 }
-
-// smallLists lets a reflector list and then watch, rather than receive the list as a stream of watch
-// events: such a stream ends with a bookmark, an empty object of the kind, which for the few objects
-// of a namespace was a fifth of what was received. As the stream would, the first list asks for the
-// latest state: what the last owner wrote must be in it.
-func smallLists(source toolscache.ListerWatcher) toolscache.ListerWatcher {
-	plain, isPlain := source.(*toolscache.ListWatch)
-	if !isPlain {
-		return source
-	}
-	latest := &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			if options.ResourceVersion == "0" { // any version, however old
-				options.ResourceVersion = ""
-			}
-			return plain.ListWithContextFunc(ctx, options)
-		},
-		WatchFuncWithContext: plain.WatchFuncWithContext,
-	}
-	return toolscache.ToListWatcherWithWatchListSemantics(latest, withoutWatchList{})
-}
-
-// withoutWatchList stands for a client that cannot stream lists.
-type withoutWatchList struct{}
-
-// IsWatchListSemanticsUnSupported is what client-go asks a client.
-func (withoutWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
 // Run implements toolscache.SharedInformer; the channel is not looked at, see informer.
 func (i *informer) Run(<-chan struct{}) { i.RunWithContext(i.ctx) }
