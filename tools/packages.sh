@@ -11,6 +11,9 @@ wanted=(
   ip:iproute2
   nsenter:util-linux
   nft:nftables
+  iptables:iptables
+  conntrack:conntrack
+  busybox:busybox-static
   runc:runc
   /usr/lib/cni/bridge:containernetworking-plugins
   redis-server:redis-server
