@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,12 @@ import (
 
 // transport answers 200 and counts; hold makes it wait.
 type transport struct {
-	calls int
+	calls atomic.Int64
 	hold  chan struct{}
 }
 
 func (t *transport) RoundTrip(*http.Request) (*http.Response, error) {
-	t.calls++
+	t.calls.Add(1)
 	if t.hold != nil {
 		<-t.hold
 	}
@@ -100,8 +101,8 @@ func TestRoundTripper(t *testing.T) {
 			if !errors.Is(err, tc.want) {
 				t.Errorf("err = %v, want %v", err, tc.want)
 			}
-			if passed := inner.calls == 1; passed != (tc.want == nil) {
-				t.Errorf("%d calls passed", inner.calls)
+			if passed := inner.calls.Load() == 1; passed != (tc.want == nil) {
+				t.Errorf("%d calls passed", inner.calls.Load())
 			}
 			if tc.want != nil && !b.closed {
 				t.Error("the body of a refused request stays open")
@@ -160,8 +161,8 @@ func TestRoundTripperAfterAPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	inner := &transport{}
-	if _, err := r.RoundTripper(inner).RoundTrip(request); !errors.Is(err, guard.ErrExpired) || inner.calls != 0 { //nolint:bodyclose // there is none
-		t.Errorf("err = %v, %d calls, want ErrExpired and none", err, inner.calls)
+	if _, err := r.RoundTripper(inner).RoundTrip(request); !errors.Is(err, guard.ErrExpired) || inner.calls.Load() != 0 { //nolint:bodyclose // there is none
+		t.Errorf("err = %v, %d calls, want ErrExpired and none", err, inner.calls.Load())
 	}
 	if ctx.Err() != nil {
 		t.Error("the context has ended: this proves nothing")
