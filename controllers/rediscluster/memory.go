@@ -33,6 +33,8 @@ type clusterMemory struct {
 	reported        redisv1.RedisClusterStatus
 	reportedVersion string
 	reportedAt      time.Time
+	// owesDetails is set while a change of details has not been written, to be written soon.
+	owesDetails bool
 	// fingerprint is what was seen last, and changedAt since when it has been so.
 	fingerprint uint64
 	changedAt   time.Time
@@ -93,6 +95,9 @@ func (m *clusterMemory) freshest(cluster *redisv1.RedisCluster) *redisv1.RedisCl
 // seldom while nothing does, and rarely when all is well.
 func (m *clusterMemory) pace(seen *observation, next plan.Plan, now time.Time) time.Duration {
 	if seen.cluster.Spec.Paused || next.Settled() && !needsConfig(seen, m) {
+		if m.owesDetails {
+			return detailInterval
+		}
 		return jitter(pollStable)
 	}
 	if seenNow := fingerprint(seen); seenNow != m.fingerprint || m.changedAt.IsZero() {

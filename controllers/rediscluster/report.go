@@ -34,10 +34,12 @@ func (r *Reconciler) report(ctx context.Context, seen *observation, next plan.Pl
 		shard:    r.owner.Labels(before.Namespace)[redisv1.LabelShard],
 		now:      r.now(),
 	})
+	known.owesDetails = false
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return done.err
 	}
 	if !isWorthSaying(&before.Status, &after.Status) && r.now().Sub(known.reportedAt) < detailInterval {
+		known.owesDetails = true
 		return done.err
 	}
 	status := after.Status

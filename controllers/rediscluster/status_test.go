@@ -158,3 +158,16 @@ func TestRemovedDirectivesAreNamed(t *testing.T) {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}
 }
+
+func TestOwedDetailsAreWrittenSoon(t *testing.T) {
+	in := settled(input(answering("orders-0-0", topology.RolePrimary)))
+	in.seen.formed = false // no node is to be asked for its directives
+	known := &clusterMemory{}
+	if got := known.pace(in.seen, in.next, in.now); got < 20*time.Second {
+		t.Errorf("a settled cluster is looked at again after %s", got)
+	}
+	known.owesDetails = true
+	if got := known.pace(in.seen, in.next, in.now); got != detailInterval {
+		t.Errorf("details that are owed are written after %s, want %s", got, detailInterval)
+	}
+}

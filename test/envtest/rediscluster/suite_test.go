@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,7 +35,7 @@ import (
 var suite struct {
 	config   *rest.Config
 	client   client.Client
-	writes   atomic.Int64
+	writes   sync.Map // namespace -> *atomic.Int64
 	registry *prometheus.Registry
 }
 
@@ -110,14 +112,24 @@ func startOperator(ctx context.Context, config *rest.Config) (stopped <-chan str
 	return done, nil
 }
 
-// writeCounter counts the requests that may change something in the API.
+// writeCounter counts, by namespace, the requests that may change something in the API. Events do not
+// count: they tell of what was done, and are sent later.
 type writeCounter struct{ inner http.RoundTripper }
 
 func (w writeCounter) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method != http.MethodGet {
-		suite.writes.Add(1)
+	if _, rest, found := strings.Cut(request.URL.Path, "/namespaces/"); found && request.Method != http.MethodGet {
+		namespace, resource, _ := strings.Cut(rest, "/")
+		if !strings.HasPrefix(resource, "events") {
+			writes(namespace).Add(1)
+		}
 	}
 	return w.inner.RoundTrip(request)
+}
+
+// writes counts the operator's writes in a namespace.
+func writes(namespace string) *atomic.Int64 {
+	count, _ := suite.writes.LoadOrStore(namespace, &atomic.Int64{})
+	return count.(*atomic.Int64)
 }
 
 // passes is how many passes the controller has made.
@@ -143,7 +155,14 @@ func newNamespace(t *testing.T) (string, *kubelet) {
 	if err := suite.client.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	return namespace.Name, startKubelet(t, namespace.Name)
+	kubelet := startKubelet(t, namespace.Name)
+	t.Cleanup(func() {
+		// What is left would go on being repaired under the next test.
+		if err := suite.client.DeleteAllOf(context.Background(), &redisv1.RedisCluster{}, client.InNamespace(namespace.Name)); err != nil {
+			t.Errorf("deleting the clusters: %v", err)
+		}
+	})
+	return namespace.Name, kubelet
 }
 
 // newCluster is a RedisCluster that the test has not created yet.
