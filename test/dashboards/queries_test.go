@@ -12,12 +12,22 @@ import (
 )
 
 // TestQueries runs every query of every dashboard against a Prometheus that scrapes the replicas of
-// an installed operator, after shards were handed over and taken over: none may fail, and none may
+// an installed operator, after shards were handed over and back: none may fail, and none may
 // have nothing to draw.
 func TestQueries(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	s := openStage(ctx, t)
+	prometheus, err := dashboards.StartPrometheus(ctx, t.TempDir(), dashboards.Target{
+		Config: s.Config, Namespace: stage.OperatorNamespace, Port: stage.MetricsPort,
+		Pods: []string{"redis-operator-0", "redis-operator-1", "redis-operator-2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(prometheus.Stop)
+	// What happens before the first scrape of a replica is in no rate.
+	awaitValue(ctx, t, prometheus, `count(count_over_time(sharding_ready[1m]) >= 2) == 3`)
 	wishes := []stage.Wish{
 		{Namespace: "dashboards-a", Name: "one", Size: 1},
 		{Namespace: "dashboards-b", Name: "two", Size: 1},
@@ -27,14 +37,6 @@ func TestQueries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	prometheus, err := dashboards.StartPrometheus(ctx, t.TempDir(), dashboards.Target{
-		Config: s.Config, Namespace: stage.OperatorNamespace, Port: stage.MetricsPort,
-		Pods: []string{"redis-operator-0", "redis-operator-1", "redis-operator-2"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(prometheus.Stop)
 	moveShards(ctx, t, s)
 
 	for _, dashboard := range dashboards.All() {
@@ -89,18 +91,21 @@ func awaitValue(ctx context.Context, t *testing.T, prometheus *dashboards.Promet
 	defer cancel()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
+	var empty error // what the last answer lacked
 	for {
 		err := prometheus.Query(ctx, expression)
-		if err == nil {
+		switch {
+		case err == nil:
 			return
-		}
-		if !errors.Is(err, dashboards.ErrEmpty) {
-			t.Error(err)
+		case errors.Is(err, dashboards.ErrEmpty):
+			empty = err
+		default:
+			t.Error(errors.Join(err, empty))
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Error(err)
+			t.Error(empty)
 			return
 		case <-tick.C:
 		}
