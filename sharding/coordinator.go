@@ -67,13 +67,18 @@ func (c *coordinator) Start(ctx context.Context) error {
 	work, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	c.work = work
-	c.begin(ctx)
+	// What is only needed to get going ends with the manager's context, and with this function
+	// where that goes on: an error of Start is what ends the manager.
+	starting, endStarting := context.WithCancel(ctx)
+	defer endStarting()
+	c.begin(starting)
 	err := c.loop(ctx)
+	endStarting()
 	c.finish(end)
 	return err
 }
 
-// begin starts everything that reports to the queue.
+// begin starts everything that reports to the queue. What has to outlive ctx runs on c.work.
 func (c *coordinator) begin(ctx context.Context) {
 	now := time.Now()
 	c.machine = NewMachine(MachineConfig{

@@ -34,6 +34,7 @@ type installation struct {
 	recorder  *recorder
 	options   sharding.Options // of every replica that is started from now on
 	replicas  []*replica
+	tenants   []string
 }
 
 func newInstallation(t *testing.T, shards int) *installation {
@@ -47,7 +48,7 @@ func newInstallation(t *testing.T, shards int) *installation {
 	i.options = sharding.Options{
 		Installation: name, Namespace: i.namespace, StatefulSet: name, Shards: shards,
 		RootKinds:     rootKinds,
-		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 500 * time.Millisecond,
+		LeaseDuration: 5 * time.Second, RenewDeadline: 3500 * time.Millisecond, RetryPeriod: 500 * time.Millisecond,
 		HandoverBound: 8 * time.Second, ManagerGrace: 12 * time.Second, PodGrace: 20 * time.Second,
 		DrainBound: 2 * time.Second,
 	}
@@ -78,10 +79,18 @@ func (i *installation) close() {
 	for _, problem := range i.recorder.problems {
 		i.t.Error("I1: ", problem)
 	}
+	// The replicas of other tests cache these namespaces too.
+	for _, namespace := range i.tenants {
+		err := i.api.CoreV1().ConfigMaps(namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
+		if err != nil {
+			i.t.Errorf("emptying %s: %v", namespace, err)
+		}
+	}
 }
 
 func (i *installation) createNamespace(name string) {
 	i.t.Helper()
+	i.tenants = append(i.tenants, name)
 	_, err := i.api.CoreV1().Namespaces().Create(i.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		i.t.Fatal(err)
@@ -186,7 +195,8 @@ func (i *installation) describe() string {
 		for _, shard := range s.Shards {
 			states[shard.State] = append(states[shard.State], shard.Shard)
 		}
-		fmt.Fprintf(&out, "%s dead=%v state=%s ready=%v P=%s shards=%v\n", s.Identity, r.dead.Load(), s.State, s.Ready, s.Placement.Version, states)
+		fmt.Fprintf(&out, "%s %s dead=%v state=%s ready=%v P=%s shards=%v\n%s", r.member, s.Identity, r.dead.Load(),
+			s.State, s.Ready, s.Placement.Version, states, r.log.tail(15))
 	}
 	return out.String()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 
@@ -30,6 +31,8 @@ type passage struct {
 
 func (l *link) wrap(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
+	// Each replica has connections of its own, as processes have.
+	cfg.Dial = (&net.Dialer{}).DialContext
 	cfg.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) { return l.pass(inner, request) })
 	})

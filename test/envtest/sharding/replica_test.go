@@ -52,6 +52,13 @@ func (l *logLines) add(line string) {
 	l.lines = append(l.lines, line)
 }
 
+// tail is the last lines.
+func (l *logLines) tail(count int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return "\t" + strings.Join(l.lines[max(0, len(l.lines)-count):], "\n\t") + "\n"
+}
+
 func (l *logLines) contains(parts ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -57,7 +57,7 @@ func TestOtherTimingsAreTakenOver(t *testing.T) {
 		return ""
 	})
 
-	i.options.LeaseDuration, i.options.RenewDeadline, i.options.RetryPeriod = 5*time.Second, 4*time.Second, time.Second
+	i.options.LeaseDuration, i.options.RenewDeadline, i.options.RetryPeriod = 8*time.Second, 6*time.Second, time.Second
 	second := i.start(1)
 	i.eventually("two replicas share", func() string { return i.isBalanced(2) })
 	if !second.log.contains("Warning: taking over the timings") {
@@ -68,8 +68,8 @@ func TestOtherTimingsAreTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, lease := range leases.Items {
-		if got := *lease.Spec.LeaseDurationSeconds; got != 3 {
-			t.Errorf("Lease %s lasts %d s, the installation's are 3 s", lease.Name, got)
+		if got := *lease.Spec.LeaseDurationSeconds; got != 5 {
+			t.Errorf("Lease %s lasts %d s, the installation's last 5 s", lease.Name, got)
 		}
 	}
 }
