@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,11 +87,24 @@ func scopesOfShard0(stuck ...string) (*scopes, *fakeCache) {
 	return newScopes(logr.Discard(), cache, names, shardOf), cache
 }
 
+// moment is when something happened; zero while it has not.
+type moment struct{ at atomic.Pointer[time.Time] }
+
+func (m *moment) get() time.Time {
+	if at := m.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
 // warm engages a shard and tells when it was warm.
-func warm(s *scopes, shard Shard) *time.Time {
-	var at time.Time
-	s.Warm(context.Background(), shard, func() { at = time.Now() })
-	return &at
+func warm(s *scopes, shard Shard) *moment {
+	m := &moment{}
+	s.Warm(context.Background(), shard, func() {
+		now := time.Now()
+		m.at.Store(&now)
+	})
+	return m
 }
 
 func TestWarmLoadsAndDropRemoves(t *testing.T) {
@@ -100,8 +114,8 @@ func TestWarmLoadsAndDropRemoves(t *testing.T) {
 		s.dropped = func(namespace string) { dropped = append(dropped, namespace) }
 		at, empty := warm(s, 0), warm(s, 1)
 		synctest.Wait()
-		if at.IsZero() || empty.IsZero() || cache.list() != "a b" || !s.Has("a") || s.Has("z") {
-			t.Fatalf("warm at %s and %s with scopes %q", at, empty, cache.list())
+		if at.get().IsZero() || empty.get().IsZero() || cache.list() != "a b" || !s.Has("a") || s.Has("z") {
+			t.Fatalf("warm at %s and %s with scopes %q", at.get(), empty.get(), cache.list())
 		}
 		if s.Admitted(0); cache.replays() != "a b" {
 			t.Errorf("I5: replayed %q, want a and b", cache.replays())
@@ -123,13 +137,13 @@ func TestStuckNamespaceHoldsUpNobody(t *testing.T) {
 		at := warm(s, 0)
 		<-time.After(stuckAfter - time.Millisecond)
 		synctest.Wait()
-		if !at.IsZero() {
+		if !at.get().IsZero() {
 			t.Fatal("warm although a namespace has not synced")
 		}
 		<-time.After(time.Millisecond)
 		synctest.Wait()
-		if _, stuck := s.Counts(); at.Sub(start) != stuckAfter || stuck != 1 {
-			t.Fatalf("warm after %s with %d stuck, want %s and 1", at.Sub(start), stuck, stuckAfter)
+		if _, stuck := s.Counts(); at.get().Sub(start) != stuckAfter || stuck != 1 {
+			t.Fatalf("warm after %s with %d stuck, want %s and 1", at.get().Sub(start), stuck, stuckAfter)
 		}
 		s.Admitted(0)
 		cache.setStuck("b", false)
@@ -181,8 +195,8 @@ func TestDropWhileLoading(t *testing.T) {
 		at := warm(s, 0)
 		s.Drop(0) // before any of them was added
 		synctest.Wait()
-		if cache.list() != "" || !at.IsZero() {
-			t.Errorf("scopes %q stay behind, warm at %s", cache.list(), at)
+		if cache.list() != "" || !at.get().IsZero() {
+			t.Errorf("scopes %q stay behind, warm at %s", cache.list(), at.get())
 		}
 		s.Close()
 	})
