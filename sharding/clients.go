@@ -3,6 +3,8 @@ package sharding
 import (
 	"context"
 	"fmt"
+	"net"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -21,6 +23,11 @@ type clients struct {
 
 func newClients(config *rest.Config, timings claim.Timings) (*clients, error) {
 	requests := claim.RESTConfig(config, timings)
+	if requests.Dial == nil {
+		// A dialler of its own gives these clients connections of their own: a renewal must not
+		// queue behind thousands of watches that the caches have on theirs.
+		requests.Dial = (&net.Dialer{Timeout: timings.ClientTimeout(), KeepAlive: 30 * time.Second}).DialContext
+	}
 	watches := rest.CopyConfig(requests)
 	watches.Timeout = 0
 	watches.DisableCompression = true

@@ -42,17 +42,18 @@ func isFinal(err error) bool {
 }
 
 func (c *coordinator) prepareOnce(ctx context.Context) error {
-	clients, err := newClients(c.s.config, c.options.claimTimings())
-	if err != nil {
-		return err
+	var err error
+	if c.clients == nil { // once: each would have connections of its own
+		if c.clients, err = newClients(c.s.config, c.options.claimTimings()); err != nil {
+			return err
+		}
 	}
-	c.clients = clients
-	c.store = placement.NewStore(clients.requests.CoreV1().ConfigMaps(c.options.Namespace), c.options.Installation, c.options.settings())
+	c.store = placement.NewStore(c.clients.requests.CoreV1().ConfigMaps(c.options.Namespace), c.options.Installation, c.options.settings())
 	if err := c.readPod(ctx); err != nil {
 		return err
 	}
 	if c.options.StatefulSet != "" {
-		c.statefulSet, err = clients.requests.AppsV1().StatefulSets(c.options.Namespace).Get(ctx, c.options.StatefulSet, metav1.GetOptions{})
+		c.statefulSet, err = c.clients.requests.AppsV1().StatefulSets(c.options.Namespace).Get(ctx, c.options.StatefulSet, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("reading the StatefulSet: %w", err)
 		}
