@@ -87,7 +87,7 @@ func computeClaims(members []topology.Node) []claim {
 	for _, cl := range all {
 		claims = append(claims, cl)
 	}
-	slices.SortFunc(claims, func(a, b claim) int { return cmp.Or(cmp.Compare(b.epoch, a.epoch), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(claims, compareClaims)
 	var taken topology.SlotSet
 	for i := range claims {
 		claims[i].slots, taken = claims[i].slots.Minus(taken), taken.Union(claims[i].slots)
@@ -95,6 +95,31 @@ func computeClaims(members []topology.Node) []claim {
 	claims = slices.DeleteFunc(claims, func(cl claim) bool { return cl.slots.IsEmpty() })
 	slices.SortFunc(claims, func(a, b claim) int { return cmp.Compare(a.id, b.id) })
 	return claims
+}
+
+// compareClaims puts the stronger claim first. Of two with one epoch the living owner's is: a server that is told to take
+// over keeps its epoch if it is the highest already, though the dead primary's may be the same.
+func compareClaims(a, b claim) int {
+	switch {
+	case a.epoch != b.epoch:
+		return cmp.Compare(b.epoch, a.epoch)
+	case a.live != b.live && a.live:
+		return -1
+	case a.live != b.live:
+		return 1
+	}
+	return cmp.Compare(a.id, b.id)
+}
+
+// liveSlots are those whose owner answers.
+func (c *cluster) liveSlots() topology.SlotSet {
+	var slots topology.SlotSet
+	for _, cl := range c.claims {
+		if cl.live {
+			slots = slots.Union(cl.slots)
+		}
+	}
+	return slots
 }
 
 // claimOf is the slots that an ID owns, empty when it owns none.

@@ -237,6 +237,7 @@ func (l *lab) until(what string, isDone func(plan.Plan) bool) {
 			return
 		}
 		if time.Now().After(deadline) {
+			l.logViews()
 			l.t.Fatalf("not %s after 40 s", what)
 		}
 		l.wait(max(p.Wait, 20*time.Millisecond))
@@ -274,6 +275,17 @@ func (l *lab) awaitPort(p *labPod) {
 			return
 		}
 		l.wait(20 * time.Millisecond)
+	}
+}
+
+// logViews tells what every node says of the cluster.
+func (l *lab) logViews() {
+	for _, n := range l.view().Nodes {
+		l.t.Logf("%s %s %s role=%s epoch=%d slots=%s up=%t link=%t of %s", n.PodName, n.ID, n.Address, n.Role,
+			n.ConfigEpoch, n.Slots, n.ClusterOK, n.LinkUp, n.PrimaryID)
+		for _, p := range n.Known {
+			l.t.Logf("    %+v", p)
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ func isReplicating(n, p topology.Node) bool {
 }
 
 // forget removes IDs that are gone from every node in one pass: one that is left would spread them again. It waits until
-// every Pod has answered, so that the ID is certainly nobody's; until nobody owns slots under it and no live node
+// every Pod has answered, so that the ID is certainly nobody's; until its slots, if any, have an owner who answers, and no live node
 // replicates it, so that the election is over; and until all who list it take it for dead.
 func (c *cluster) forget() []Step {
 	if len(c.members) < len(c.view.Nodes) || len(c.view.Nodes) < c.expectedNodes() {
@@ -76,12 +76,15 @@ func (c *cluster) forget() []Step {
 
 // isGone reports whether an ID is certainly nobody's and needed by nobody.
 func (c *cluster) isGone(id string) bool {
+	// Where the epochs of a dead owner and of the node that took over are equal, some go on holding the dead one for the
+	// owner. It is nobody's all the same, and they believe the living one once they have forgotten it.
+	served := c.liveSlots()
 	for _, n := range c.members {
 		if n.ID == id || n.PrimaryID == id {
 			return false
 		}
 		p, ok := n.Peer(id)
-		if ok && (p.Handshake || !p.Slots.IsEmpty() || !isSuspect(p)) {
+		if ok && (p.Handshake || !p.Slots.Minus(served).IsEmpty() || !isSuspect(p)) {
 			return false
 		}
 	}
