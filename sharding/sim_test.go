@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -37,6 +38,65 @@ func simulate(t *testing.T, seed int64) {
 	w.run(60 * time.Second)
 	w.assertServed("at the end")
 	w.assertHome()
+}
+
+// TestFailoverTimes checks what I2 promises, with the default timings and in the time of the
+// simulation: how long nobody serves a shard after its owner is gone and nobody takes its place.
+func TestFailoverTimes(t *testing.T) {
+	const warming = 300 * time.Millisecond // the most that Warm takes here
+	cases := map[string]struct {
+		end   func(*simWorld, *simProcess) // at time zero
+		bound time.Duration
+	}{
+		"stopped": {
+			func(_ *simWorld, p *simProcess) { p.run(func() { p.step(Stopping{}) }) },
+			// Drains last up to 100 ms here.
+			100*time.Millisecond + 250*time.Millisecond,
+		},
+		"death confirmed": {
+			func(w *simWorld, p *simProcess) { p.dead = true; w.confirm(p.identity) },
+			2*time.Second + warming,
+		},
+		"death unconfirmed": {
+			func(_ *simWorld, p *simProcess) { p.dead = true },
+			DefaultLeaseDuration + 2*time.Second + warming,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for seed := int64(1); seed <= 20; seed++ {
+				w := newSimWorld(t, seed, 8, 3)
+				w.neverOverruns = true
+				for i := range 3 {
+					w.start(Member(fmt.Sprintf("redis-operator-%d", i)))
+				}
+				w.run(40 * time.Second)
+				w.assertServed("after the start")
+				tc.end(w, w.processes[w.rng.Intn(3)])
+				if worst := w.longestUnserved(40 * time.Second); worst > tc.bound {
+					w.fatalf("I2: a shard was not served for %s, at most %s are promised", worst, tc.bound)
+				}
+				w.assertServed("at the end")
+			}
+		})
+	}
+}
+
+// longestUnserved lets time pass and returns for how long at a stretch some shard was not served.
+func (w *simWorld) longestUnserved(d time.Duration) time.Duration {
+	const step = 5 * time.Millisecond
+	unserved, worst := make([]time.Duration, len(w.leases)), time.Duration(0)
+	for passed := time.Duration(0); passed < d; passed += step {
+		w.run(step)
+		for shard := range w.leases {
+			unserved[shard] += step
+			if w.isServed(Shard(shard)) {
+				unserved[shard] = 0
+			}
+			worst = max(worst, unserved[shard])
+		}
+	}
+	return worst
 }
 
 // disturb lets one random thing happen.
@@ -100,7 +160,15 @@ func (p *simProcess) crash(confirmed bool) {
 	} else if p.w.pods[p.member] == p.podUID {
 		p.w.pods[p.member] = ""
 	}
-	p.w.after(2*time.Second, func() { p.w.fill() })
+	p.w.after(p.w.restartAfter(), func() { p.w.fill() })
+}
+
+// restartAfter is mostly short; sometimes a Pod stays away for long.
+func (w *simWorld) restartAfter() time.Duration {
+	if w.rng.Intn(3) == 0 {
+		return 40 * time.Second
+	}
+	return 2 * time.Second
 }
 
 func (p *simProcess) pause(d time.Duration) {
@@ -167,11 +235,7 @@ func (w *simWorld) calm() {
 func (w *simWorld) assertServed(when string) {
 	w.t.Helper()
 	for shard := range w.leases {
-		served := false
-		for _, p := range w.processes {
-			served = served || p.canAct(Shard(shard)) && p.admitted[Shard(shard)]
-		}
-		if !served {
+		if !w.isServed(Shard(shard)) {
 			for _, p := range w.processes {
 				if !p.gone() {
 					c := p.claims[shard]
@@ -182,6 +246,11 @@ func (w *simWorld) assertServed(when string) {
 			w.fatalf("I2: %s nobody serves shard %d, held by %q", when, shard, w.leases[shard].holder)
 		}
 	}
+}
+
+// isServed tells whether somebody admits work of a shard and may act on it.
+func (w *simWorld) isServed(shard Shard) bool {
+	return slices.ContainsFunc(w.processes, func(p *simProcess) bool { return p.canAct(shard) && p.admitted[shard] })
 }
 
 // assertHome asserts I4: after the trouble every shard is where it belongs.

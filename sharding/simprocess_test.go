@@ -29,6 +29,7 @@ type simProcess struct {
 	admitted map[Shard]bool
 	inFlight map[Shard]claim.Epoch // calls that a drain waits for
 	warm     map[Shard]bool
+	wasWarm  map[Shard]bool // at some time: a view that lags may rest on that
 	publish  Publish
 	wakeSeq  int
 }
@@ -40,7 +41,7 @@ func (w *simWorld) start(member Member) *simProcess {
 	}
 	p := &simProcess{
 		w: w, member: member, podUID: w.pods[member],
-		admitted: map[Shard]bool{}, inFlight: map[Shard]claim.Epoch{}, warm: map[Shard]bool{},
+		admitted: map[Shard]bool{}, inFlight: map[Shard]claim.Epoch{}, warm: map[Shard]bool{}, wasWarm: map[Shard]bool{},
 	}
 	p.machine = NewMachine(MachineConfig{
 		Member: member, Settings: w.settings, Timings: w.timings,
@@ -172,10 +173,10 @@ func (p *simProcess) do(action Action) {
 			w.logf("%s admits %d under an old epoch", p.identity, a.Shard)
 		}
 		p.admitted[a.Shard] = true
+		delete(p.inFlight, a.Shard) // those that are left are like those to come
 		w.logf("%s admits %d epoch %s (%s)", p.identity, a.Shard, a.Epoch, a.Cause)
 	case StopAdmitting:
-		delete(p.admitted, a.Shard)
-		w.logf("%s stops admitting %d (%s)", p.identity, a.Shard, a.Cause)
+		p.stopAdmitting(a)
 	case Drain:
 		p.drain(a)
 	case CancelCalls:
@@ -186,7 +187,7 @@ func (p *simProcess) do(action Action) {
 		delete(p.admitted, a.Shard)
 	case Warm:
 		w.after(time.Duration(w.rng.Intn(300))*time.Millisecond, func() {
-			p.run(func() { p.warm[a.Shard] = true; p.step(Warmed(a)) })
+			p.run(func() { p.warm[a.Shard], p.wasWarm[a.Shard] = true, true; p.step(Warmed(a)) })
 		})
 	case Drop:
 		delete(p.warm, a.Shard)
@@ -196,6 +197,9 @@ func (p *simProcess) do(action Action) {
 	case Contend:
 		p.claims[a.Shard].start()
 	case Release:
+		if _, busy := p.inFlight[a.Shard]; busy {
+			w.fatalf("I1: %s releases shard %d with calls in flight", p.identity, a.Shard)
+		}
 		p.claims[a.Shard].release()
 	case WritePlacement:
 		p.writePlacement(a.Placement.Clone())
@@ -235,6 +239,22 @@ func (p *simProcess) do(action Action) {
 	}
 }
 
+// stopAdmitting leaves calls in flight behind: only a drain, or the end of the claim, ends them.
+func (p *simProcess) stopAdmitting(a StopAdmitting) {
+	delete(p.admitted, a.Shard)
+	p.inFlight[a.Shard] = a.Epoch
+	p.w.logf("%s stops admitting %d (%s)", p.identity, a.Shard, a.Cause)
+	if a.Cause != CauseHandover {
+		return
+	}
+	successor := p.machine.acting[a.Shard]
+	for _, other := range p.w.processes {
+		if other.identity == successor && !other.gone() && !other.wasWarm[a.Shard] {
+			p.w.fatalf("I2: %s gives up shard %d before %s is warm", p.identity, a.Shard, successor)
+		}
+	}
+}
+
 func (p *simProcess) finish() {
 	p.w.logf("%s finished", p.identity)
 	p.finished = true
@@ -268,8 +288,7 @@ func (p *simProcess) drain(a Drain) {
 	if p.admitted[a.Shard] {
 		p.w.fatalf("%s drains shard %d while it admits it", p.identity, a.Shard)
 	}
-	p.inFlight[a.Shard] = p.claims[a.Shard].epoch
-	overruns := p.w.rng.Intn(20) == 0
+	overruns := p.w.rng.Intn(20) == 0 && !p.w.neverOverruns
 	wait := time.Duration(p.w.rng.Intn(100)) * time.Millisecond
 	if overruns {
 		wait = DefaultDrainBound

@@ -36,8 +36,9 @@ type simWorld struct {
 	pods       map[Member]string // UID of the Pod that there is now
 	nextPod    int
 
-	processes []*simProcess
-	trace     []string
+	neverOverruns bool // drains end in time
+	processes     []*simProcess
+	trace         []string
 }
 
 // simLease is a shard's Lease as stored.

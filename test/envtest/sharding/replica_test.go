@@ -2,6 +2,8 @@ package sharding
 
 import (
 	"context"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,6 +53,22 @@ func (l *logLines) add(line string) {
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, line)
 }
+
+// times are the monotonic times of the lines with this message, by shard.
+func (l *logLines) times(message string) map[string][]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	times := map[string][]int64{}
+	for _, line := range l.lines {
+		if fields := transition.FindStringSubmatch(line); fields != nil && fields[1] == message {
+			nanos, _ := strconv.ParseInt(fields[3], 10, 64)
+			times[fields[2]] = append(times[fields[2]], nanos)
+		}
+	}
+	return times
+}
+
+var transition = regexp.MustCompile(`"msg"="([^"]+)" "shard"=(\d+) .*"monotonicNanos"=(\d+)`)
 
 // tail is the last lines.
 func (l *logLines) tail(count int) string {

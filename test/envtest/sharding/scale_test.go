@@ -1,8 +1,11 @@
 package sharding
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 )
 
 func TestScaleOutAndIn(t *testing.T) {
@@ -22,6 +25,45 @@ func TestScaleOutAndIn(t *testing.T) {
 	i.replicas[2].stop()
 	i.eventually("two replicas share", func() string { return i.isBalanced(2) })
 	i.eventually("every root object is reconciled by its new owner", func() string { return i.isReconciled(namespaces) })
+	i.assertNoOverlap()
+}
+
+// assertNoOverlap asserts by the logged times that nobody admitted a shard before the last owner had
+// stopped (I1), and logs the gaps.
+func (i *installation) assertNoOverlap() {
+	i.t.Helper()
+	type turn struct {
+		at    int64
+		opens bool
+	}
+	turns := map[string][]turn{}
+	for _, r := range i.replicas {
+		for message, opens := range map[string]bool{"Admitted shard": true, "Stopped admitting shard": false} {
+			for shard, times := range r.log.times(message) {
+				for _, at := range times {
+					turns[shard] = append(turns[shard], turn{at, opens})
+				}
+			}
+		}
+	}
+	if len(turns) != i.options.Shards {
+		i.t.Fatalf("the logs name %d shards, want %d", len(turns), i.options.Shards)
+	}
+	var gaps []time.Duration
+	for shard, of := range turns {
+		slices.SortFunc(of, func(a, b turn) int { return cmp.Compare(a.at, b.at) })
+		for n, now := range of {
+			if now.opens != (n%2 == 0) {
+				i.t.Errorf("I1: shard %s was admitted and stopped in the order %v", shard, of)
+				break
+			}
+			if n > 0 && now.opens {
+				gaps = append(gaps, time.Duration(now.at-of[n-1].at))
+			}
+		}
+	}
+	slices.Sort(gaps)
+	i.t.Logf("%d handovers, gaps %v", len(gaps), gaps)
 }
 
 // isBalanced says what is missing until members replicas serve floor or ceil of the mean each.
