@@ -25,7 +25,7 @@ func newRedisNode(t *testing.T, s *sandbox, config map[string]redisv1.ConfigValu
 	t.Helper()
 	server, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("redis-server is not installed")
+		t.Fatal("redis-server is missing: apt-get install redis-server")
 	}
 	n := &redisNode{sandbox: s, port: freePort(t)}
 	n.env = []string{"REDIS_SERVER=" + server, "POD_IP=127.0.0.1"}

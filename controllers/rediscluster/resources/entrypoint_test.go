@@ -50,12 +50,12 @@ type sandbox struct {
 // forEachShell runs a test under the system's sh with the system's tools and under busybox with its own.
 func forEachShell(t *testing.T, test func(t *testing.T, s *sandbox)) {
 	t.Helper()
-	for _, name := range []string{"sh", "busybox"} {
+	for name, debian := range map[string]string{"sh": "dash", "busybox": "busybox-static"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path, err := exec.LookPath(name)
 			if err != nil {
-				t.Skipf("%s is not installed", name)
+				t.Fatalf("%s is missing: apt-get install %s", name, debian)
 			}
 			test(t, newSandbox(t, path, name == "busybox"))
 		})
