@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap/zapcore"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -122,6 +123,7 @@ func (o *Options) bind(flags *flag.FlagSet) {
 	flags.IntVar(&o.Burst, "kube-api-burst", 0, "Requests at once to the API server. (default 20 for each worker)")
 
 	config.RegisterFlags(flags)
+	o.Log.TimeEncoder = zapcore.RFC3339NanoTimeEncoder
 	o.Log.BindFlags(flags)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/redis-operator/controllers/topology"
@@ -50,23 +51,28 @@ type Target struct {
 type Dialer struct {
 	options Options
 
-	mu      sync.Mutex // guards clients and closed; no I/O while it is held
-	clients map[key]*pooled
+	mu      sync.Mutex         // guards the fields below; no I/O while it is held
+	clients map[string]*pooled // by PodUID
+	swept   time.Time
 	closed  bool
 }
 
-// key tells pools apart. The password is kept only as a digest.
-type key struct {
-	podUID  string
+// identity tells apart what must not share connections. The password is kept only as a digest.
+type identity struct {
 	address topology.Address
 	secret  [sha256.Size]byte
 	name    string
 }
 
+// pooled are the connections to one Pod.
 type pooled struct {
+	identity           identity
 	client             *goredis.Client
 	namespace, cluster string
 	used               time.Time
+	// failed is set once a connection could not be opened. The client library answers the next calls with
+	// that same error and tries again only once a second: such a client is not used again.
+	failed atomic.Bool
 }
 
 // ErrClosed is returned by nodes of a Dialer that was closed.
@@ -99,7 +105,7 @@ func NewDialer(options Options) *Dialer {
 		dialer := &net.Dialer{Timeout: options.DialTimeout}
 		options.Dial = dialer.DialContext
 	}
-	return &Dialer{options: options, clients: map[key]*pooled{}}
+	return &Dialer{options: options, clients: map[string]*pooled{}, swept: time.Now()}
 }
 
 func orDefault(d, fallback time.Duration) time.Duration {
@@ -114,12 +120,12 @@ func (d *Dialer) Node(target Target) Node { return &node{dialer: d, target: targ
 
 // DropNamespace closes all connections of a namespace, as when its shard is lost.
 func (d *Dialer) DropNamespace(namespace string) {
-	d.drop(func(_ key, p *pooled) bool { return p.namespace == namespace })
+	d.drop(func(p *pooled) bool { return p.namespace == namespace })
 }
 
 // DropCluster closes all connections of one cluster.
 func (d *Dialer) DropCluster(namespace, cluster string) {
-	d.drop(func(_ key, p *pooled) bool { return p.namespace == namespace && p.cluster == cluster })
+	d.drop(func(p *pooled) bool { return p.namespace == namespace && p.cluster == cluster })
 }
 
 // Close closes all connections. Nodes handed out before answer ErrClosed from then on.
@@ -127,21 +133,28 @@ func (d *Dialer) Close() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
-	d.drop(func(key, *pooled) bool { return true })
+	d.drop(func(*pooled) bool { return true })
 }
 
 // drop closes the pools for which the function says so.
-func (d *Dialer) drop(isGone func(key, *pooled) bool) {
+func (d *Dialer) drop(isGone func(p *pooled) bool) {
 	d.mu.Lock()
-	var gone []*goredis.Client
-	for k, p := range d.clients {
-		if isGone(k, p) {
-			gone = append(gone, p.client)
-			delete(d.clients, k)
-		}
-	}
+	gone := d.take(isGone)
 	d.mu.Unlock()
 	closeAll(gone)
+}
+
+// take removes the pools for which the function says so. The caller holds mu and closes what is returned
+// after it let go.
+func (d *Dialer) take(isGone func(p *pooled) bool) []*goredis.Client {
+	var gone []*goredis.Client
+	for podUID, p := range d.clients {
+		if isGone(p) {
+			gone = append(gone, p.client)
+			delete(d.clients, podUID)
+		}
+	}
+	return gone
 }
 
 // closeAll closes clients that are out of the pool. What closing a connection that is given up says is of no use.
@@ -151,11 +164,11 @@ func closeAll(clients []*goredis.Client) {
 	}
 }
 
-// client is the pooled client for a target under the present name.
+// client is the pooled client for a target under the present name. It takes the place of one of the same Pod
+// that differs in address, password or name, or that could not connect.
 func (d *Dialer) client(ctx context.Context, target Target) (*goredis.Client, error) {
-	k := key{
-		podUID: target.PodUID, address: target.Address,
-		secret: sha256.Sum256([]byte(target.Password)), name: d.options.Name(ctx),
+	wanted := identity{
+		address: target.Address, secret: sha256.Sum256([]byte(target.Password)), name: d.options.Name(ctx),
 	}
 	now := time.Now()
 	d.mu.Lock()
@@ -163,42 +176,41 @@ func (d *Dialer) client(ctx context.Context, target Target) (*goredis.Client, er
 		d.mu.Unlock()
 		return nil, ErrClosed
 	}
-	p, found := d.clients[k]
-	if !found {
-		p = &pooled{client: d.newClient(target, k.name), namespace: target.Namespace, cluster: target.Cluster}
-		d.clients[k] = p
+	var gone []*goredis.Client
+	p, found := d.clients[target.PodUID]
+	if !found || p.identity != wanted || p.failed.Load() {
+		if found {
+			gone = append(gone, p.client)
+		}
+		p = &pooled{identity: wanted, namespace: target.Namespace, cluster: target.Cluster}
+		p.client = d.newClient(target, p)
+		d.clients[target.PodUID] = p
 	}
 	p.used = now
-	gone := d.takeStale(k, now)
+	if now.Sub(d.swept) > d.options.IdleTimeout {
+		d.swept = now
+		gone = append(gone, d.take(func(p *pooled) bool { return now.Sub(p.used) > d.options.IdleTimeout })...)
+	}
 	d.mu.Unlock()
 	closeAll(gone)
 	return p.client, nil
 }
 
-// takeStale removes the pools that were not used for IdleTimeout, and those of the same Pod that differ in address,
-// password or name. The caller holds mu and closes what is returned after it let go.
-func (d *Dialer) takeStale(current key, now time.Time) []*goredis.Client {
-	var gone []*goredis.Client
-	for k, p := range d.clients {
-		if k == current {
-			continue
-		}
-		if k.podUID == current.podUID || now.Sub(p.used) > d.options.IdleTimeout {
-			gone = append(gone, p.client)
-			delete(d.clients, k)
-		}
-	}
-	return gone
-}
-
 // newClient makes a client without opening a connection: no retries, since what failed may have been done; RESP2 and
 // no extras in the handshake; two small connections at most.
-func (d *Dialer) newClient(target Target, name string) *goredis.Client {
+func (d *Dialer) newClient(target Target, p *pooled) *goredis.Client {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := d.options.Dial(ctx, network, address)
+		if err != nil {
+			p.failed.Store(true)
+		}
+		return connection, err
+	}
 	return goredis.NewClient(&goredis.Options{
 		Addr:                  target.Address.String(),
-		Dialer:                d.options.Dial,
+		Dialer:                dial,
 		Password:              target.Password,
-		ClientName:            name,
+		ClientName:            p.identity.name,
 		Protocol:              2,
 		MaxRetries:            -1,
 		DialerRetries:         1,

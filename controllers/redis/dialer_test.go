@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -188,6 +189,32 @@ func (c *countedConn) Close() error {
 }
 
 // TestObserveTellsWhyNot looks at servers that are gone, hung and busy.
+// The client library by itself answers with an old error for up to a second after two refusals.
+func TestDialerConnectsAnewAfterEachRefusal(t *testing.T) {
+	t.Parallel()
+	const refusals = 5
+	_, target := serve(t)
+	var dials atomic.Int32
+	d := redis.NewDialer(redis.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) <= refusals {
+			return nil, syscall.ECONNREFUSED
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}})
+	defer d.Close()
+	for i := range refusals {
+		if state := redis.Observe(t.Context(), d.Node(target)); !state.Refused {
+			t.Fatalf("call %d was not refused: %+v", i, state)
+		}
+	}
+	if state := redis.Observe(t.Context(), d.Node(target)); !state.Reachable {
+		t.Errorf("the first call that could connect did not: %+v", state)
+	}
+	if n := dials.Load(); n != refusals+1 {
+		t.Errorf("%d connections were tried, not one for each of %d calls", n, refusals+1)
+	}
+}
+
 func TestObserveTellsWhyNot(t *testing.T) {
 	t.Parallel()
 	s, target := serve(t, "busy-reply-threshold 50")

@@ -26,12 +26,16 @@ const (
 
 // Formation measures how fast a cluster of 3 primaries and 3 replicas is Ready, rounds times:
 //
-//   - ready_after_floor_ms: Ready minus (start of the last primary's process + 2 s, Redis's floor)
-//   - ratio_to_redis_cli: from the last process's start to Ready, over the same with
+//   - ready_after_floor_ms: Ready minus (start of the last primary's server + 2 s, Redis's floor)
+//   - ratio_to_redis_cli: from the last server's start to Ready, over the same with
 //     `redis-cli --cluster create` and all replicas linked, on bare processes with the operator's
 //     redis.conf that were started in the same second.
+//   - container_to_server_ms: what neither of the two counts: from the creation of a container's
+//     process by the runtime to the start of the server in it, in which the runtime and the
+//     operator's entry program have their part.
 //
-// It needs the local Kubernetes: the start of a process is read from the kernel.
+// A server's start is the time in the first line of its log. The scenario needs the local
+// Kubernetes: the start of a container's process is read from the kernel.
 func Formation(ctx context.Context, out io.Writer, rounds int) error {
 	s, err := openStage(ctx, out)
 	if err != nil {
@@ -39,7 +43,7 @@ func Formation(ctx context.Context, out io.Writer, rounds int) error {
 	}
 	defer s.Close()
 	r := report{out: out, scenario: "formation"}
-	var afterFloor, operator, redisCLI, ratios []float64
+	var afterFloor, operator, redisCLI, ratios, entry []float64
 	for round := range rounds {
 		result, err := formOnce(ctx, s, round)
 		if err != nil {
@@ -49,6 +53,7 @@ func Formation(ctx context.Context, out io.Writer, rounds int) error {
 		afterFloor = append(afterFloor, millis(result.afterFloor))
 		operator = append(operator, millis(result.operator))
 		redisCLI = append(redisCLI, millis(result.redisCLI))
+		entry = append(entry, millis(result.entry))
 		ratios = append(ratios, result.operator.Seconds()/result.redisCLI.Seconds())
 		r.note("round %d: Ready %.0f ms after the floor; from the last start %.0f ms, redis-cli %.0f ms; created -> Ready %.1f s",
 			round, millis(result.afterFloor), millis(result.operator), millis(result.redisCLI), result.created.Seconds())
@@ -58,14 +63,16 @@ func Formation(ctx context.Context, out io.Writer, rounds int) error {
 	r.figure("operator_ms_p50", median(operator), "ms")
 	r.figure("redis_cli_ms_p50", median(redisCLI), "ms")
 	r.figure("ratio_to_redis_cli", median(ratios), "ratio")
+	r.figure("container_to_server_ms_p50", median(entry), "ms")
 	return nil
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// formed is one round. All but afterFloor count from the start of the last of six processes.
+// formed is one round. operator and redisCLI count from the start of the last of six servers, created
+// from the creation of the RedisCluster; entry is the longest time from a container to its server.
 type formed struct {
-	afterFloor, operator, redisCLI, created time.Duration
+	afterFloor, operator, redisCLI, created, entry time.Duration
 }
 
 func formOnce(ctx context.Context, s *stage.Stage, round int) (formed, error) {
@@ -94,7 +101,7 @@ func formOnce(ctx context.Context, s *stage.Stage, round int) (formed, error) {
 	if err != nil {
 		return formed{}, err
 	}
-	primaries, all, err := lastStarts(ctx, s, w.Key())
+	starts, err := readStarts(ctx, s, w.Key())
 	if err != nil {
 		return formed{}, err
 	}
@@ -104,8 +111,8 @@ func formOnce(ctx context.Context, s *stage.Stage, round int) (formed, error) {
 	}
 	_, err = s.Kubectl(ctx, "delete", "namespace", w.Namespace)
 	return formed{
-		afterFloor: ready.boot - primaries - redisFloor, operator: ready.boot - all, redisCLI: bare,
-		created: ready.wall.Sub(created),
+		afterFloor: ready.Sub(starts.primary) - redisFloor, operator: ready.Sub(starts.any), redisCLI: bare,
+		created: ready.Sub(created), entry: starts.entry,
 	}, err
 }
 
@@ -154,59 +161,75 @@ func redisConf(ctx context.Context, s *stage.Stage, key types.NamespacedName) (s
 	return object.Data["redis.conf"], nil
 }
 
-// moment is when something was seen, on the wall clock and since boot.
-type moment struct {
-	wall time.Time
-	boot time.Duration
-}
-
 // watchReady returns when a watch has told that the cluster is Ready.
-func watchReady(ctx context.Context, s *stage.Stage, key types.NamespacedName) (moment, error) {
+func watchReady(ctx context.Context, s *stage.Stage, key types.NamespacedName) (time.Time, error) {
 	list := &redisv1.RedisClusterList{}
 	watcher, err := s.Client.Watch(ctx, list, client.InNamespace(key.Namespace))
 	if err != nil {
-		return moment{}, fmt.Errorf("watching %s: %w", key, err)
+		return time.Time{}, fmt.Errorf("watching %s: %w", key, err)
 	}
 	defer watcher.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return moment{}, fmt.Errorf("waiting until %s is Ready: %w", key, ctx.Err())
+			return time.Time{}, fmt.Errorf("waiting until %s is Ready: %w", key, ctx.Err())
 		case event, open := <-watcher.ResultChan():
 			if !open {
-				return moment{}, fmt.Errorf("waiting until %s is Ready: the watch ended", key)
+				return time.Time{}, fmt.Errorf("waiting until %s is Ready: the watch ended", key)
 			}
 			cluster, ok := event.Object.(*redisv1.RedisCluster)
 			if !ok || cluster.Name != key.Name || !stage.IsReady(cluster) {
 				continue
 			}
-			boot, err := sinceBoot()
-			return moment{wall: time.Now(), boot: boot}, err
+			return time.Now(), nil
 		}
 	}
 }
 
-// lastStarts returns when the last primary's and the last node's process started, since boot.
-func lastStarts(ctx context.Context, s *stage.Stage, key types.NamespacedName) (primaries, all time.Duration, err error) {
+// starts is when the last primary's and the last node's server of a cluster started, and the longest
+// time that any of them took from the creation of its container's process.
+type starts struct {
+	primary, any time.Time
+	entry        time.Duration
+}
+
+func readStarts(ctx context.Context, s *stage.Stage, key types.NamespacedName) (starts, error) {
 	cluster, err := s.Cluster(ctx, key)
 	if err != nil {
-		return 0, 0, err
+		return starts{}, err
 	}
 	pods, err := s.RedisPods(ctx, key)
 	if err != nil {
-		return 0, 0, err
+		return starts{}, err
 	}
+	var last starts
 	for i := range pods {
-		started, err := podProcessStart(string(pods[i].UID), "redis-server")
+		log, err := s.Kubectl(ctx, "logs", "-n", key.Namespace, pods[i].Name)
 		if err != nil {
-			return 0, 0, err
+			return starts{}, err
 		}
-		all = max(all, started)
+		started, err := serverStart(log)
+		if err != nil {
+			return starts{}, fmt.Errorf("reading the log of %s: %w", pods[i].Name, err)
+		}
+		created, err := podProcessStart(string(pods[i].UID), "redis-server")
+		if err != nil {
+			return starts{}, err
+		}
+		last.entry = max(last.entry, started.Sub(created))
+		last.any = latest(last.any, started)
 		for _, node := range cluster.Status.NodeStates {
 			if node.Name == pods[i].Name && node.Role == "primary" {
-				primaries = max(primaries, started)
+				last.primary = latest(last.primary, started)
 			}
 		}
 	}
-	return primaries, all, nil
+	return last, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -43,11 +44,30 @@ func processStart(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
-// podProcessStart is when the process of that name in the Pod's containers started.
-func podProcessStart(podUID, command string) (time.Duration, error) {
+// serverLogTime is the time at the beginning of a server's log line, in UTC as in the Pods:
+// "1:C 30 Nov 2026 13:22:19.123 # ...".
+var serverLogTime = regexp.MustCompile(`(?m)^\d+:[A-Z] (\d\d \w{3} \d{4} \d\d:\d\d:\d\d\.\d{3}) `)
+
+// serverStart is when the server of a Pod whose log this is started, to 1 ms.
+func serverStart(log string) (time.Time, error) {
+	match := serverLogTime.FindStringSubmatch(log)
+	if match == nil {
+		return time.Time{}, fmt.Errorf("no line of a server in it: %q", log)
+	}
+	return time.Parse("02 Jan 2006 15:04:05.000", match[1])
+}
+
+// podProcessStart is when the first process of the Pod's container that runs the command was created,
+// which the runtime does before it starts the container.
+func podProcessStart(podUID, command string) (time.Time, error) {
+	now, err := sinceBoot()
+	if err != nil {
+		return time.Time{}, err
+	}
+	booted := time.Now().Add(-now)
 	names, err := filepath.Glob("/proc/[0-9]*/comm")
 	if err != nil {
-		return 0, err
+		return time.Time{}, err
 	}
 	for _, name := range names {
 		comm, err := os.ReadFile(name)
@@ -61,9 +81,10 @@ func podProcessStart(podUID, command string) (time.Duration, error) {
 		}
 		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
-			return 0, err
+			return time.Time{}, err
 		}
-		return processStart(pid)
+		started, err := processStart(pid)
+		return booted.Add(started), err
 	}
-	return 0, fmt.Errorf("no process %s runs in Pod %s", command, podUID)
+	return time.Time{}, fmt.Errorf("no process %s runs in Pod %s", command, podUID)
 }
