@@ -17,6 +17,8 @@ const (
 	// stuckAfter is how long a namespace may take to sync before it is reported and no longer
 	// waited for.
 	stuckAfter = 10 * time.Second
+	// retryScope is the pause after an attempt to add a scope that failed at once.
+	retryScope = time.Second
 	// emptyAfter is how long a namespace without root objects stays cached, so that the controllers
 	// see the last of them go.
 	emptyAfter = 10 * time.Second
@@ -104,6 +106,7 @@ func (s *scopes) load(e *engagement, namespace string, added *scope, done func()
 	for {
 		ctx, cancel := context.WithTimeout(e.ctx, stuckAfter)
 		err := s.cache.AddScope(ctx, namespace)
+		failedEarly := err != nil && ctx.Err() == nil
 		cancel()
 		if !s.isCurrent(e, namespace, added) || errors.Is(err, scopedcache.ErrStopped) {
 			s.unstick(reported)
@@ -121,6 +124,12 @@ func (s *scopes) load(e *engagement, namespace string, added *scope, done func()
 			s.mu.Unlock()
 		}
 		finish()
+		if failedEarly {
+			select {
+			case <-time.After(retryScope):
+			case <-e.ctx.Done():
+			}
+		}
 	}
 	s.mu.Lock()
 	added.synced = true

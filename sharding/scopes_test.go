@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ import (
 type fakeCache struct {
 	mu       sync.Mutex // guards everything below
 	stuck    map[string]bool
+	failures map[string]int // how many more times adding it fails at once
+	added    int
 	scopes   map[string]bool
 	replayed []string
 }
@@ -28,7 +31,15 @@ func (f *fakeCache) AddScope(ctx context.Context, namespace string) error {
 	f.mu.Lock()
 	f.scopes[namespace] = true
 	stuck := f.stuck[namespace]
+	f.added++
+	fails := f.failures[namespace] > 0
+	if fails {
+		f.failures[namespace]--
+	}
 	f.mu.Unlock()
+	if fails {
+		return errors.New("no such kind")
+	}
 	if !stuck {
 		return nil
 	}
@@ -151,6 +162,26 @@ func TestStuckNamespaceHoldsUpNobody(t *testing.T) {
 		synctest.Wait()
 		if _, stuck := s.Counts(); stuck != 0 || cache.replays() != "a b b" {
 			t.Errorf("%d stuck, replayed %q; want none, and b once more", stuck, cache.replays())
+		}
+		s.Close()
+	})
+}
+
+// A namespace that cannot be added at all is tried again once a second, and holds up nobody.
+func TestFailingNamespaceIsTriedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const failures = 3
+		s, cache := scopesOfShard0()
+		cache.failures = map[string]int{"b": failures}
+		at := warm(s, 0)
+		synctest.Wait()
+		if _, stuck := s.Counts(); at.get().IsZero() || stuck != 1 {
+			t.Errorf("warm at %s with %d stuck, want warm at once with 1", at.get(), stuck)
+		}
+		<-time.After(failures * retryScope)
+		synctest.Wait()
+		if _, stuck := s.Counts(); stuck != 0 || cache.added != 2+failures {
+			t.Errorf("%d stuck after %d attempts, want none after %d", stuck, cache.added, 2+failures)
 		}
 		s.Close()
 	})
