@@ -36,6 +36,9 @@ const (
 	// AnnotationApplied on an object that the operator applied holds a hash of what was applied:
 	// it shows that a field was taken out, which a comparison with the live object cannot.
 	AnnotationApplied = Group + "/applied"
+	// AnnotationInForce on a StatefulSet holds, as JSON, the fields of the spec that it was made from:
+	// whatever is changed by hand in the StatefulSet itself is put back to them.
+	AnnotationInForce = Group + "/in-force"
 )
 
 // Keys of Secrets, ConfigMaps and container ports.

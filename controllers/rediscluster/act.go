@@ -12,6 +12,7 @@ import (
 	"example.com/redis-operator/controllers/redis"
 	"example.com/redis-operator/controllers/rediscluster/plan"
 	"example.com/redis-operator/controllers/rediscluster/resources"
+	"example.com/redis-operator/controllers/topology"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +47,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, next plan.Plan,
 	} else if config == nil {
 		config = seen.effective.Spec.Config
 	}
-	if done.problems, done.err = r.applyObjects(ctx, seen, config); done.err != nil {
+	if done.problems, done.err = r.applyObjects(ctx, seen, config, known); done.err != nil {
 		return done
 	}
 	if !seen.formed {
@@ -71,6 +72,14 @@ func isLockedOut(seen *observation) bool {
 	return false
 }
 
+// isLockedOutOf reports whether a Pod's server rejects the password: it was started with another, which its
+// Pod keeps for as long as it lives.
+func (o *observation) isLockedOutOf(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(o.view.Nodes, func(n topology.Node) bool {
+		return n.PodUID == string(pod.UID) && isWrongPassword(n.Err)
+	})
+}
+
 // isWrongPassword tells a server's refusal of the password from other errors.
 func isWrongPassword(message string) bool {
 	return strings.Contains(message, "WRONGPASS") || strings.Contains(message, "NOAUTH") ||
@@ -78,27 +87,32 @@ func isWrongPassword(message string) bool {
 }
 
 // closeOlder closes the connections that earlier owners of the cluster still have to its nodes, once for
-// each name of our own: Redis has no other fence against what they may yet send.
+// each run of a node's server and each name of our own: Redis has no other fence against what they may yet
+// send. A node that cannot be reached now has its turn when it can.
 func (r *Reconciler) closeOlder(ctx context.Context, seen *observation, known *clusterMemory) error {
 	if r.name == nil {
 		return nil
 	}
 	name := r.name(ctx)
-	if name == "" || name == known.connectionName {
+	if name == "" {
 		return nil
 	}
+	closed := map[string]string{}
 	errs := make([]error, len(seen.view.Nodes))
 	var wait sync.WaitGroup
 	for i, n := range seen.view.Nodes {
-		if n.Reachable {
+		if before, found := known.closedFor[instance(n)]; found && (!n.Reachable || before == name) {
+			closed[instance(n)] = before
+		} else if n.Reachable {
 			wait.Go(func() { errs[i] = closeOlderOn(ctx, r.node(seen, n.Pod), name) })
+			closed[instance(n)] = name
 		}
 	}
 	wait.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing older connections: %w", err)
 	}
-	known.connectionName = name
+	known.closedFor = closed
 	return nil
 }
 
@@ -118,7 +132,8 @@ func closeOlderOn(ctx context.Context, node redis.Node, name string) error {
 }
 
 // replaceUnformed makes way for a corrected spec of a cluster that has not formed: node groups that are no
-// longer wanted go, and Pods that do not run and were made from an older input are made anew.
+// longer wanted go, and Pods that do not run or reject the password and were made from an older input are made
+// anew.
 func (r *Reconciler) replaceUnformed(ctx context.Context, seen *observation, config map[string]redisv1.ConfigValue) error {
 	for _, set := range seen.sets {
 		if groupOf(set) >= int(seen.effective.Spec.Size) {
@@ -130,7 +145,7 @@ func (r *Reconciler) replaceUnformed(ctx context.Context, seen *observation, con
 	written := seen.config != nil && resources.ConfigHash(seen.config) == resources.ConfigHash(config)
 	for _, pod := range seen.pods {
 		i := slices.IndexFunc(seen.sets, func(set *appsv1.StatefulSet) bool { return metav1.IsControlledBy(pod, set) })
-		if !written || i < 0 || !isReplaceable(pod, seen.sets[i], resources.ConfigHash(config)) {
+		if !written || i < 0 || !isReplaceable(pod, seen.sets[i], resources.ConfigHash(config)) && !seen.isLockedOutOf(pod) {
 			continue
 		}
 		if err := r.deleteObject(ctx, pod); err != nil {

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/controllers/rediscluster/resources"
+	"example.com/redis-operator/controllers/topology"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +19,18 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// retryRejected is after how long an object that the API server rejected is applied again as it is: a quota
+// may have been raised, or a policy lifted, of which no watch tells.
+const retryRejected = 15 * time.Second
+
+// mustHoldEvictions reports whether there is a node that Kubernetes takes for available, since it listens,
+// and that is not in step with its primary.
+func mustHoldEvictions(nodes []topology.Node) bool {
+	return slices.ContainsFunc(nodes, func(n topology.Node) bool {
+		return n.Ready && !n.OwnsSlots() && !(n.Reachable && n.Role == topology.RoleReplica && n.LinkUp)
+	})
+}
 
 // stamp puts the labels of ownership on the cluster itself, before any other write: the API server
 // refuses writes to an object that bears another shard's.
@@ -43,13 +57,14 @@ func (r *Reconciler) stamp(ctx context.Context, cluster *redisv1.RedisCluster) e
 
 // applyObjects brings the cluster's objects to what they should be, and touches none that is so already.
 // What the API server rejects, and what another owns, comes back as problems.
-func (r *Reconciler) applyObjects(ctx context.Context, seen *observation, config map[string]redisv1.ConfigValue) ([]problem, error) {
+func (r *Reconciler) applyObjects(ctx context.Context, seen *observation, config map[string]redisv1.ConfigValue, known *clusterMemory) ([]problem, error) {
 	var problems []problem
 	wanted := resources.Build(resources.Input{
 		Cluster: seen.effective, Labels: r.owner.Labels(seen.cluster.Namespace), Config: config,
+		HoldEvictions: seen.formed && seen.effective.Spec.Replicas() > 0 && mustHoldEvictions(seen.view.Nodes),
 	})
 	for _, object := range wanted {
-		p, err := r.applyObject(ctx, seen, object)
+		p, err := r.applyObject(ctx, seen, object, known)
 		if err != nil {
 			return problems, err
 		}
@@ -61,7 +76,7 @@ func (r *Reconciler) applyObjects(ctx context.Context, seen *observation, config
 }
 
 // applyObject applies one object server-side, unless the live one has all that is wanted.
-func (r *Reconciler) applyObject(ctx context.Context, seen *observation, object client.Object) (problem, error) {
+func (r *Reconciler) applyObject(ctx context.Context, seen *observation, object client.Object, known *clusterMemory) (problem, error) {
 	kind := object.GetObjectKind().GroupVersionKind().Kind
 	live, found := seen.live[objectKey(object, object.GetName())]
 	if found && !metav1.IsControlledBy(live, seen.cluster) {
@@ -77,13 +92,20 @@ func (r *Reconciler) applyObject(ctx context.Context, seen *observation, object 
 			return problem{}, err
 		}
 	}
+	key, hash := objectKey(object, object.GetName()), wanted.GetAnnotations()[redisv1.AnnotationApplied]
+	if last, found := known.rejected[key]; found && last.hash == hash && r.now().Before(last.until) {
+		return last.problem, nil
+	}
+	delete(known.rejected, key)
 	ctrl.LoggerFrom(ctx).Info("Applying", "kind", kind, "object", object.GetName())
 	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted),
 		client.FieldOwner(redisv1.Operator), client.ForceOwnership)
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, "NamespaceTerminating"):
-		return problem{reason: redisv1.ReasonObjectRejected,
-			message: fmt.Sprintf("the API server rejects %s %s: %v", kind, object.GetName(), err)}, nil
+		p := problem{reason: redisv1.ReasonObjectRejected,
+			message: fmt.Sprintf("the API server rejects %s %s: %v", kind, object.GetName(), err)}
+		known.rejected[key] = rejection{hash: hash, until: r.now().Add(retryRejected), problem: p}
+		return p, nil
 	case err != nil:
 		return problem{}, fmt.Errorf("applying %s %s: %w", kind, object.GetName(), err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/controllers/rediscluster/resources"
+	"example.com/redis-operator/controllers/topology"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -86,6 +87,33 @@ func TestIsApplied(t *testing.T) {
 	}
 }
 
+func TestMustHoldEvictions(t *testing.T) {
+	node := func(edit func(*topology.Node)) topology.Node {
+		n := topology.Node{Pod: topology.Pod{Ready: true}}
+		n.Reachable, n.Role = true, topology.RoleReplica
+		edit(&n)
+		return n
+	}
+	cases := map[string]struct {
+		node topology.Node
+		want bool
+	}{
+		"primary with slots": {node: node(func(n *topology.Node) { n.Role, n.Slots = topology.RolePrimary, topology.AllSlots() })},
+		"linked replica":     {node: node(func(n *topology.Node) { n.LinkUp = true })},
+		"copying replica":    {node: node(func(n *topology.Node) { n.Syncing = true }), want: true},
+		"new node":           {node: node(func(n *topology.Node) { n.Role = topology.RolePrimary }), want: true},
+		"loading":            {node: node(func(n *topology.Node) { n.Reachable, n.Loading = false, true }), want: true},
+		"not ready":          {node: node(func(n *topology.Node) { n.Ready = false })}, // Kubernetes counts it itself
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := mustHoldEvictions([]topology.Node{tc.node}); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestComputeEffective(t *testing.T) {
 	labels := map[string]string{redisv1.LabelShard: "3"}
 	cases := map[string]struct {
@@ -114,7 +142,13 @@ func TestComputeEffective(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(cluster)
 			}
+			// What is edited in the StatefulSet by hand is not in force.
+			set.Spec.Replicas = ptr.To[int32](0)
+			set.Spec.Template.Spec.Containers[0].Image = "elsewhere/redis:7.0"
 			effective, frozen := computeEffective(cluster, []*appsv1.StatefulSet{set}, tc.formed)
+			if got := effective.Spec.Replicas(); tc.formed && got != testCluster().Spec.Replicas() {
+				t.Errorf("%d replicas per primary are in force", got)
+			}
 			if effective.Spec.Image != tc.want || len(frozen) != tc.frozen {
 				t.Errorf("image %s, frozen %v; want %s and %d", effective.Spec.Image, frozen, tc.want, tc.frozen)
 			}

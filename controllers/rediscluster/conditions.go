@@ -22,8 +22,8 @@ func computeProblems(seen *observation, known *clusterMemory, acted []problem) [
 	for _, n := range seen.view.Nodes {
 		if isWrongPassword(n.Err) {
 			problems = append(problems, problem{n.PodName, redisv1.ReasonPasswordChanged, fmt.Sprintf(
-				"node %s rejects the password of the Secret: the password of running nodes cannot be changed yet; "+
-					"put back the one they were started with", n.PodName)})
+				"node %s rejects the password of the Secret: the password of running nodes cannot be changed yet; put back the one "+
+					"they were started with, and where only some Pods say this then, delete these one by one", n.PodName)})
 		}
 	}
 	for _, pod := range seen.pods {

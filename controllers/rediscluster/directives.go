@@ -52,7 +52,8 @@ func refusals(seen *observation, known *clusterMemory) []problem {
 
 // setDirectives brings the directives of a formed cluster's running nodes to what the spec wants, each node
 // taking all of them or none. It returns what nodes are to be started with: the spec's directives once a
-// running node has accepted them and none has refused, and until then those written down before.
+// running node has accepted them and none has refused, and until then those written down before. Where no
+// node runs any more and those written down do not start one, the spec's are tried.
 func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known *clusterMemory) (map[string]redisv1.ConfigValue, error) {
 	wanted := seen.cluster.Spec.Config
 	if !seen.formed || seen.config == nil {
@@ -74,11 +75,35 @@ func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known
 		}
 	}
 	accepted, refused := known.rememberDirectives(seen.view.Nodes, results)
+	if accepted == 0 && refused == 0 && isFailingToStart(seen.pods) {
+		return wanted, nil
+	}
 	if accepted == 0 || refused > 0 {
 		return seen.config, nil
 	}
 	r.tellAccepted(seen, wanted, accepted)
 	return wanted, nil
+}
+
+// isFailingToStart reports whether containers end by themselves and none is up. It says nothing of nodes
+// that run and do not answer: those may yet accept a change.
+func isFailingToStart(pods []*corev1.Pod) bool {
+	isFailing := false
+	for _, pod := range pods {
+		status := containerStatus(pod)
+		if status == nil {
+			continue
+		}
+		if status.State.Running != nil {
+			return false
+		}
+		ended := status.State.Terminated
+		if ended == nil {
+			ended = status.LastTerminationState.Terminated
+		}
+		isFailing = isFailing || ended != nil && ended.ExitCode != 0
+	}
+	return isFailing
 }
 
 // rememberDirectives keeps what the reachable nodes said, and what was known of the others, and counts
@@ -134,10 +159,7 @@ func removed(written, wanted map[string]redisv1.ConfigValue) []string {
 // setNodeDirectives sets on one node those directives that differ from what it says of itself.
 func (r *Reconciler) setNodeDirectives(ctx context.Context, node redis.Node, wanted map[string]redisv1.ConfigValue) (configured, error) {
 	result := configured{hash: resources.ConfigHash(wanted)}
-	values := map[string]string{}
-	for name, value := range wanted {
-		values[strings.ToLower(name)] = unquote(string(value))
-	}
+	values := resources.Arguments(wanted)
 	if len(values) == 0 {
 		return result, nil
 	}
@@ -167,22 +189,6 @@ func isRefusal(message string) bool {
 	return strings.HasPrefix(message, "ERR")
 }
 
-// unquote turns a value as it stands in redis.conf into one argument of CONFIG SET.
-func unquote(value string) string {
-	value = strings.TrimSpace(value)
-	if len(value) >= 2 && value[0] == value[len(value)-1] {
-		switch value[0] {
-		case '\'':
-			return strings.ReplaceAll(value[1:len(value)-1], `\'`, `'`)
-		case '"':
-			if plain, err := strconv.Unquote(value); err == nil {
-				return plain
-			}
-		}
-	}
-	return value
-}
-
 // units are the suffixes of amounts of memory in redis.conf.
 var units = []struct {
 	suffix string
@@ -191,12 +197,13 @@ var units = []struct {
 	{"kb", 1 << 10}, {"mb", 1 << 20}, {"gb", 1 << 30}, {"k", 1000}, {"m", 1000 * 1000}, {"g", 1000 * 1000 * 1000}, {"b", 1},
 }
 
-// normalise makes spellings of one value equal: amounts of memory, case, and blanks.
+// normalise makes spellings of one value equal: amounts of memory, and blanks. Other words keep their case,
+// which counts in some directives; to set one again that differs in case alone does no harm.
 func normalise(value string) string {
-	words := strings.Fields(strings.ToLower(value))
+	words := strings.Fields(value)
 	for i, word := range words {
 		for _, unit := range units {
-			number, found := strings.CutSuffix(word, unit.suffix)
+			number, found := strings.CutSuffix(strings.ToLower(word), unit.suffix)
 			if !found {
 				continue
 			}

@@ -4,35 +4,30 @@ import (
 	"strings"
 
 	redisv1 "example.com/redis-operator/api/v1"
+	"example.com/redis-operator/controllers/rediscluster/resources"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 )
 
 // computeEffective returns the cluster as it is to be kept up: the spec itself until the cluster has
 // formed, and from then on what the node groups were made from, with the names of the fields whose change
-// is not carried out.
+// is not carried out. What was edited in a StatefulSet by hand is not in force.
 func computeEffective(cluster *redisv1.RedisCluster, sets []*appsv1.StatefulSet, formed bool) (*redisv1.RedisCluster, []string) {
 	effective := cluster.DeepCopy()
 	if !formed || len(sets) == 0 {
 		return effective, nil
 	}
-	spec, set := &effective.Spec, sets[0]
+	spec := &effective.Spec
 	if cluster.Status.Size > 0 {
 		spec.Size = cluster.Status.Size
 	} else {
 		spec.Size = int32(groupOf(sets[len(sets)-1])) + 1
 	}
-	spec.ReplicasPerPrimary = ptr.To(ptr.Deref(set.Spec.Replicas, 1) - 1)
-	if containers := set.Spec.Template.Spec.Containers; len(containers) > 0 {
-		spec.Image = containers[0].Image
-		spec.Resources = effectiveResources(containers[0].Resources)
-	}
-	spec.PasswordSecret = secretOf(set)
-	if spec.Storage != nil && len(set.Spec.VolumeClaimTemplates) > 0 {
-		spec.Storage.Size = set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage]
+	for _, set := range sets {
+		if resources.ApplyInForce(spec, set) {
+			break
+		}
 	}
 	return effective, computeFrozen(&cluster.Spec, spec)
 }
@@ -56,34 +51,6 @@ func computeFrozen(wanted, inForce *redisv1.RedisClusterSpec) []string {
 		}
 	}
 	return frozen
-}
-
-// secretOf is the name of the Secret that the Pods of a node group mount, empty when there is none.
-func secretOf(set *appsv1.StatefulSet) string {
-	for _, volume := range set.Spec.Template.Spec.Volumes {
-		if volume.Secret != nil {
-			return volume.Secret.SecretName
-		}
-	}
-	return ""
-}
-
-func effectiveResources(in corev1.ResourceRequirements) *redisv1.ResourceRequirements {
-	if len(in.Requests)+len(in.Limits) == 0 {
-		return nil
-	}
-	return &redisv1.ResourceRequirements{Requests: quantities(in.Requests), Limits: quantities(in.Limits)}
-}
-
-func quantities(list corev1.ResourceList) map[string]resource.Quantity {
-	if len(list) == 0 {
-		return nil
-	}
-	out := make(map[string]resource.Quantity, len(list))
-	for name, quantity := range list {
-		out[string(name)] = quantity
-	}
-	return out
 }
 
 func isSameResources(wanted, inForce *redisv1.ResourceRequirements) bool {

@@ -25,8 +25,10 @@ type memory struct {
 // clusterMemory is what is remembered of one cluster.
 type clusterMemory struct {
 	uid types.UID
-	// connectionName is the name under which older connections were last closed.
-	connectionName string
+	// closedFor is, by node instance, the name for which older connections were closed there.
+	closedFor map[string]string
+	// rejected is, by object, what the API server rejected last, and until when it is not tried again.
+	rejected map[string]rejection
 	// configured is, by node instance, what came of its last change of directives.
 	configured map[string]configured
 	// reported is the status that was written last, and the version of the object that this made.
@@ -39,6 +41,16 @@ type clusterMemory struct {
 	fingerprint uint64
 	changedAt   time.Time
 }
+
+// rejection is what the API server rejected, by the hash of what was applied.
+type rejection struct {
+	hash    string
+	until   time.Time
+	problem problem
+}
+
+// restRatio is how many times as long as its nodes took to be asked a cluster is then left alone.
+const restRatio = 3
 
 // configured is what came of a change of directives on one node: accepted, or the server's refusal.
 type configured struct {
@@ -55,7 +67,7 @@ func (m *memory) of(cluster *redisv1.RedisCluster) *clusterMemory {
 	key := client.ObjectKeyFromObject(cluster)
 	known, found := m.clusters[key]
 	if !found || known.uid != cluster.UID {
-		known = &clusterMemory{uid: cluster.UID, configured: map[string]configured{}}
+		known = &clusterMemory{uid: cluster.UID, configured: map[string]configured{}, rejected: map[string]rejection{}}
 		m.clusters[key] = known
 	}
 	return known
@@ -110,7 +122,8 @@ func (m *clusterMemory) pace(seen *observation, next plan.Plan, now time.Time) t
 	if quiet := now.Sub(m.changedAt); quiet > pollPatience {
 		wait = max(wait, min(quiet/10, pollStuck))
 	}
-	return wait
+	// A pass that lasts long holds a worker: most of the time it is others' turn.
+	return max(wait, restRatio*seen.lasted)
 }
 
 // fingerprint tells observations apart by what matters to how a cluster gets on.

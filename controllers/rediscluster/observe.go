@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/controllers/redis"
@@ -37,6 +38,8 @@ type observation struct {
 	password credential
 
 	view topology.View
+	// lasted is how long the nodes took to be asked.
+	lasted time.Duration
 }
 
 // desired is what the planner is to reach.
@@ -62,7 +65,9 @@ func (r *Reconciler) observe(ctx context.Context, cluster *redisv1.RedisCluster,
 		return nil, err
 	}
 	o.password = password
+	started := time.Now()
 	o.view = r.observeNodes(ctx, o)
+	o.lasted = time.Since(started)
 	o.formed = o.cluster.Status.Formed || hasSlots(o.view)
 	o.effective, o.frozen = computeEffective(o.cluster, o.sets, o.formed)
 	return o, nil

@@ -122,6 +122,9 @@ func computeTerminatedProblem(pod *corev1.Pod, status *corev1.ContainerStatus) (
 		return problem{}, false
 	}
 	reason := resources.TerminationReason(ended.Message)
+	if ended.Reason != "" && ended.Reason != "Error" && !resources.IsRejection(ended.Message) {
+		reason = ended.Reason // OOMKilled and its like say more than the server's last line
+	}
 	switch {
 	case resources.IsRejection(ended.Message):
 		return problem{pod.Name, redisv1.ReasonDirectiveRejected, fmt.Sprintf("Pod %s on Node %s: the server rejects its configuration: %s",

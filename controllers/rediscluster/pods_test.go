@@ -137,8 +137,36 @@ func TestComputeCredential(t *testing.T) {
 	}
 }
 
-func TestNormaliseAndUnquote(t *testing.T) {
-	same := map[string]string{"100mb": "104857600", "1K": "1000", "Yes": "yes", "900  1": "900 1", "replica 1mb 2kb 60": "replica 1048576 2048 60"}
+func TestIsFailingToStart(t *testing.T) {
+	running := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	ended := func(code int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}}
+	}
+	cases := map[string]struct {
+		statuses []corev1.ContainerStatus
+		want     bool
+	}{
+		"none there":           {},
+		"all end":              {statuses: []corev1.ContainerStatus{ended(1), ended(1)}, want: true},
+		"one waits at its end": {statuses: []corev1.ContainerStatus{ended(0), ended(1)}, want: true},
+		"one runs":             {statuses: []corev1.ContainerStatus{ended(1), running}},
+		"ended well":           {statuses: []corev1.ContainerStatus{ended(0)}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pods := []*corev1.Pod{{}}
+			for _, status := range tc.statuses {
+				pods = append(pods, &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{status}}})
+			}
+			if got := isFailingToStart(pods); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNormalise(t *testing.T) {
+	same := map[string]string{"100mb": "104857600", "1K": "1000", "900  1": "900 1", "replica 1mb 2kb 60": "replica 1048576 2048 60"}
 	for a, b := range same {
 		if normalise(a) != normalise(b) {
 			t.Errorf("normalise: %q and %q differ", a, b)
@@ -147,9 +175,7 @@ func TestNormaliseAndUnquote(t *testing.T) {
 	if normalise("100mb") == normalise("100kb") {
 		t.Error("normalise: different amounts are the same")
 	}
-	for in, want := range map[string]string{`"a b"`: "a b", `'it\'s'`: "it's", " plain ": "plain", `""`: "", `"\x41"`: "A"} {
-		if got := unquote(in); got != want {
-			t.Errorf("unquote(%s) = %q, want %q", in, got, want)
-		}
+	if normalise("KE") == normalise("Ke") {
+		t.Error("normalise: flags that differ in case are the same")
 	}
 }

@@ -53,18 +53,6 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// beginOf finds out whether the owner counts calls in flight, so that a shard is handed over only once
-// no command is on its way to a node. Nil if it does not: then Check alone is asked.
-func beginOf(owner Ownership) func(ctx context.Context) (done func(), err error) {
-	counting, ok := owner.(interface {
-		Begin(ctx context.Context) (done func(), err error)
-	})
-	if !ok {
-		return nil
-	}
-	return counting.Begin
-}
-
 // Add registers the controller, its poller and its metrics with the manager. Connections to Redis stay
 // open until the process ends: the manager stops what is added to it before its controllers.
 func Add(mgr ctrl.Manager, options Options) error {
@@ -72,7 +60,7 @@ func Add(mgr ctrl.Manager, options Options) error {
 		client: mgr.GetClient(),
 		owner:  options.Ownership,
 		nodes: redis.NewDialer(redis.Options{
-			Check: options.Ownership.Check, Begin: beginOf(options.Ownership),
+			Check: options.Ownership.Check, Begin: options.Begin,
 			Name: options.ConnectionName, Dial: options.Dial,
 		}),
 		name:   options.ConnectionName,

@@ -95,3 +95,13 @@ func viewWithDeadOwner(deadID string, deadEpoch, liveEpoch uint64) topology.View
 	}
 	return view
 }
+
+// Volume claims of an earlier cluster bring its owners, though Kubernetes was told the new size.
+func TestSizeOfKeptClaimsIsReported(t *testing.T) {
+	view := viewWithDeadOwner("a", 1, 2)
+	view.Groups = []topology.Group{{Index: 0, Nodes: 3}, {Index: 1, Nodes: 3}, {Index: 2, Nodes: 3}}
+	next := plan.Next(topology.Desired{Size: 3, ReplicasPerPrimary: 2}, view, time.Now())
+	if !slices.ContainsFunc(next.Problems, func(p plan.Problem) bool { return p.Kind == plan.SizeChange }) {
+		t.Errorf("a cluster of 1 primary that is to have 3 has the problems %v", next.Problems)
+	}
+}

@@ -111,8 +111,8 @@ func (c *cluster) noteSize() {
 		return
 	}
 	size := len(c.view.Groups)
-	if size == 0 {
-		size = len(c.claims)
+	if size == 0 || size == c.desired.Size {
+		size = len(c.claims) // volume claims of an earlier cluster may bring another
 	}
 	if size != c.desired.Size {
 		c.report(SizeChange, "", "the cluster formed with %d primaries and cannot be changed to %d yet", size, c.desired.Size)

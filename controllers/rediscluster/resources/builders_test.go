@@ -97,7 +97,7 @@ func TestConfigRoundTrip(t *testing.T) {
 	cm := ConfigMap(Input{Cluster: testCluster(), Config: config})
 	got, found := Directives(cm)
 	want := map[string]redisv1.ConfigValue{
-		"maxmemory": "100mb", "save": "", "client-output-buffer-limit": "replica 1mb 1mb 60",
+		"maxmemory": `"100mb"`, "save": `""`, "client-output-buffer-limit": `"replica 1mb 1mb 60"`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || !found {
 		t.Errorf("directives (-want +got):\n%s", diff)
@@ -119,6 +119,26 @@ func TestConfigRoundTrip(t *testing.T) {
 	}
 }
 
+// What CONFIG SET is given, and that redis.conf says the same, whatever quotes there were.
+func TestArguments(t *testing.T) {
+	for in, want := range map[string]string{
+		`"a b"`: "a b", `'it\'s'`: "it's", `'a\n'`: `a\n`, " plain ": "plain", "": "", `""`: "", `"\x41\n\q"`: "A\nq",
+		`{a} {b}`: "{a} {b}", `"a" "b"`: `"a" "b"`, `"`: `"`, `"a\"`: `"a\"`, `C:\dir`: `C:\dir`, `\\`: `\\`,
+	} {
+		config := map[string]redisv1.ConfigValue{"Name": redisv1.ConfigValue(in)}
+		if got := Arguments(config)["name"]; got != want {
+			t.Errorf("%s is %q, want %q", in, got, want)
+		}
+		if strings.Contains(want, "\n") {
+			continue // refused by the API
+		}
+		written, _ := Directives(ConfigMap(Input{Cluster: testCluster(), Config: config}))
+		if got := Arguments(written)["name"]; got != want || ConfigHash(written) != ConfigHash(config) {
+			t.Errorf("%s was written down as %s, which is %q, want %q", in, written["name"], got, want)
+		}
+	}
+}
+
 func TestHasSafeAOF(t *testing.T) {
 	cases := map[string]struct {
 		storage bool
@@ -129,6 +149,9 @@ func TestHasSafeAOF(t *testing.T) {
 		"storage":               {storage: true, want: true},
 		"storage, switched off": {storage: true, config: map[string]redisv1.ConfigValue{"AppendOnly": "no"}, want: false},
 		"storage, lazy":         {storage: true, config: map[string]redisv1.ConfigValue{"appendfsync": "no"}, want: false},
+		"storage, LAZY":         {storage: true, config: map[string]redisv1.ConfigValue{"appendfsync": "NO"}, want: false},
+		"storage, lazy, quoted": {storage: true, config: map[string]redisv1.ConfigValue{"appendfsync": "'no'"}, want: false},
+		"storage, Always":       {storage: true, config: map[string]redisv1.ConfigValue{"appendfsync": "Always"}, want: true},
 		"switched on":           {config: map[string]redisv1.ConfigValue{"appendonly": `"yes"`}, want: true},
 	}
 	for name, tc := range cases {

@@ -67,28 +67,68 @@ func ownDirectives(cluster *redisv1.RedisCluster) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// renderDirectives renders the user's directives in order of their lower-case names.
+// renderDirectives renders the user's directives in order of their lower-case names. A value is one quoted
+// argument, as CONFIG SET takes it, which splits it by itself where a directive has several: so a server
+// that has accepted a value while it runs accepts it at its start too.
 func renderDirectives(config map[string]redisv1.ConfigValue) string {
-	lowered := lowerNames(config)
+	arguments := Arguments(config)
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(lowered)) {
-		value := string(lowered[name])
-		if strings.TrimSpace(value) == "" {
-			value = `""`
-		}
-		fmt.Fprintf(&b, "%s %s\n", name, value)
+	for _, name := range slices.Sorted(maps.Keys(arguments)) {
+		fmt.Fprintf(&b, "%s \"%s\"\n", name, escapes.Replace(arguments[name]))
 	}
 	return b.String()
 }
 
-// lowerNames returns the directives under lower-case names. Where two names differ in case alone, the
-// one that sorts last wins.
-func lowerNames(config map[string]redisv1.ConfigValue) map[string]redisv1.ConfigValue {
-	out := make(map[string]redisv1.ConfigValue, len(config))
+// escapes are those of a quoted argument in redis.conf. The API refuses control characters.
+var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// Arguments are the directives as CONFIG SET takes them: lower-case names, and values without the quotes
+// that redis.conf would have around them. Where two names differ in case alone, the one that sorts last wins.
+func Arguments(config map[string]redisv1.ConfigValue) map[string]string {
+	out := make(map[string]string, len(config))
 	for _, name := range slices.Sorted(maps.Keys(config)) {
-		out[strings.ToLower(name)] = config[name]
+		out[strings.ToLower(name)] = unquote(string(config[name]))
 	}
 	return out
+}
+
+// unquote turns a value as it may stand in redis.conf into one argument, by the rules of sdssplitargs in
+// Redis's sds.c. What is not one quoted argument from end to end stays as it is.
+func unquote(value string) string {
+	value = strings.TrimSpace(value)
+	if len(value) < 2 || value[0] != value[len(value)-1] || value[0] != '"' && value[0] != '\'' {
+		return value
+	}
+	quote, inner := value[0], value[1:len(value)-1]
+	var plain strings.Builder
+	for i := 0; i < len(inner); i++ {
+		switch {
+		case inner[i] == quote:
+			return value
+		case inner[i] != '\\' || quote == '\'' && !strings.HasPrefix(inner[i+1:], "'"):
+			plain.WriteByte(inner[i])
+		case i+1 == len(inner):
+			return value
+		default:
+			text, length := unescape(inner[i+1:])
+			plain.WriteByte(text)
+			i += length
+		}
+	}
+	return plain.String()
+}
+
+// unescape reads what follows a backslash, and how long that is.
+func unescape(rest string) (char byte, length int) {
+	if rest[0] == 'x' && len(rest) >= 3 {
+		if number, err := strconv.ParseUint(rest[1:3], 16, 8); err == nil {
+			return byte(number), 3
+		}
+	}
+	if i := strings.IndexByte("nrtba", rest[0]); i >= 0 {
+		return "\n\r\t\b\a"[i], 1
+	}
+	return rest[0], 1
 }
 
 // ConfigHash names a set of directives. Equal sets have equal hashes, whatever the case of the names.
@@ -120,9 +160,6 @@ func Directives(configMap *corev1.ConfigMap) (map[string]redisv1.ConfigValue, bo
 		if !found {
 			continue
 		}
-		if value == `""` {
-			value = ""
-		}
 		config[name] = redisv1.ConfigValue(value)
 	}
 	return config, true
@@ -132,12 +169,12 @@ func Directives(configMap *corev1.ConfigMap) (map[string]redisv1.ConfigValue, bo
 // second, so that the start gate never holds them.
 func HasSafeAOF(cluster *redisv1.RedisCluster, config map[string]redisv1.ConfigValue) bool {
 	on, fsync := cluster.Spec.Storage != nil, "everysec"
-	lowered := lowerNames(config)
-	if value, found := lowered["appendonly"]; found {
-		on = strings.Trim(string(value), `"`) == "yes"
+	arguments := Arguments(config)
+	if value, found := arguments["appendonly"]; found {
+		on = strings.ToLower(value) == "yes"
 	}
-	if value, found := lowered["appendfsync"]; found {
-		fsync = strings.Trim(string(value), `"`)
+	if value, found := arguments["appendfsync"]; found {
+		fsync = strings.ToLower(value)
 	}
-	return on && fsync != "no"
+	return on && (fsync == "everysec" || fsync == "always")
 }

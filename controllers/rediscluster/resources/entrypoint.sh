@@ -12,8 +12,9 @@
 #   serve:<epoch>[:n]  no better copy exists; start with what there is, if the own epoch is this.
 #   serve:*[:n]        the same, where nobody is left who knows the own epoch.
 #
-# A serve value opens the gate once: it is written to a file that lives as long as the Pod, and the
-# same value does not open it again. The operator puts n, the restart count of the container, behind.
+# A serve value opens the gate once: it is written, with the Pod's UID, beside the data, where a reboot
+# of the Node leaves it, and the same value does not open it again. The operator puts n, the restart
+# count of the container, behind.
 #
 # Runs in any POSIX sh, busybox included, with od, sed, cat, mv, rm and sleep. Whatever goes wrong is
 # said on stderr, whose end the kubelet puts into the Pod's status.
@@ -35,10 +36,11 @@ die() {
 	exit 1
 }
 
-# directive NAME prints the last value that the configuration gives to a directive, in lower case
-# names only, since redis.conf is rendered so.
+# directive NAME prints, in lower case, the last value that the configuration gives to a directive. Names
+# are rendered in lower case; of such values the server does not care for the case.
 directive() {
-	sed -n "s/^$1 \{1,\}//p" "$CONFIG_FILE" | sed -n '$p' | sed 's/^"\(.*\)"$/\1/'
+	sed -n "s/^$1 \{1,\}//p" "$CONFIG_FILE" | sed -n '$p' |
+		sed 's/^"\(.*\)"$/\1/; y/ABCDEFGHIJKLMNOPQRSTUVWXYZ/abcdefghijklmnopqrstuvwxyz/'
 }
 
 # hex_password prints the password as \xHH escapes: any byte is safe in redis.conf that way.
@@ -82,7 +84,10 @@ render() {
 # is_aof_safe: an append-only file is there and written at least every second.
 is_aof_safe() {
 	[ "$(directive appendonly)" = yes ] || return 1
-	[ "$(directive appendfsync)" != no ] || return 1
+	case "$(directive appendfsync)" in
+	everysec | always | '') ;; # everysec is the server's default
+	*) return 1 ;;
+	esac
 	for file in "$DATA_DIR"/appendonlydir/*.manifest "$DATA_DIR"/appendonly.aof; do
 		[ ! -s "$file" ] || return 0
 	done
@@ -127,8 +132,10 @@ open_gate() {
 	gate=$(cat "$GATE_FILE")
 	case "$gate" in
 	serve:"$own_epoch" | serve:"$own_epoch":* | 'serve:*' | 'serve:*:'*)
-		[ ! -r "$RUN_DIR/gate-used" ] || [ "$gate" != "$(cat "$RUN_DIR/gate-used")" ] || return 1
-		echo "$gate" >"$RUN_DIR/gate-used"
+		used="${POD_UID:-} $gate"
+		[ ! -r "$DATA_DIR/gate-used" ] || [ "$used" != "$(cat "$DATA_DIR/gate-used")" ] || return 1
+		echo "$used" >"$DATA_DIR/gate-used.new"
+		mv "$DATA_DIR/gate-used.new" "$DATA_DIR/gate-used"
 		echo "entrypoint: start gate open ($gate): serving what is here" >&2
 		;;
 	'' | *[!0-9]*) return 1 ;;

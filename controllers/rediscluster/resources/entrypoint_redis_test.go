@@ -143,7 +143,7 @@ func TestServerSaysWhatItRejects(t *testing.T) {
 		p := n.run()
 		p.await("Bad directive")
 		<-p.done
-		if got := TerminationReason(p.seen.String()); !strings.Contains(got, "maxmemry 100mb") || !strings.Contains(got, "Bad directive") {
+		if got := TerminationReason(p.seen.String()); !strings.Contains(got, `maxmemry "100mb"`) || !strings.Contains(got, "Bad directive") {
 			t.Errorf("TerminationReason = %q, want the directive and the server's complaint", got)
 		}
 	})

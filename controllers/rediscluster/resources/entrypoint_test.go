@@ -71,6 +71,14 @@ func newSandbox(t *testing.T, shell string, isBusybox bool) *sandbox {
 		}
 	}
 	for _, tool := range tools {
+		if tool == "sleep" && !isBusybox {
+			// The entry program sleeps once it has tried the gate. busybox has a sleep of its own.
+			s.write("bin/sleep", "#!/bin/sh\necho "+saysTried+" >&2\nexec /bin/sleep \"$@\"\n")
+			if err := os.Chmod(s.path("bin/sleep"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		target := shell
 		if !isBusybox {
 			found, err := exec.LookPath(tool)
@@ -90,7 +98,7 @@ func newSandbox(t *testing.T, shell string, isBusybox bool) *sandbox {
 		"PATH=" + filepath.Join(s.dir, "bin"), "REDIS_SERVER=/bin/echo",
 		"DATA_DIR=" + filepath.Join(s.dir, "data"), "RUN_DIR=" + filepath.Join(s.dir, "run"),
 		"CONFIG_FILE=" + s.path("config/redis.conf"), "PASSWORD_FILE=" + s.path("secret/password"),
-		"GATE_FILE=" + s.path("podinfo/start-gate"),
+		"GATE_FILE=" + s.path("podinfo/start-gate"), "POD_UID=uid-1",
 	}
 	s.write("config/entrypoint.sh", entrypoint)
 	s.write("podinfo/start-gate", "")
@@ -185,6 +193,7 @@ func (p *process) await(texts ...string) string {
 
 const (
 	saysWaiting = "waiting at the start gate"
+	saysTried   = "gate-was-tried"
 	saysStarted = "/run/" // the fake server prints the path of its configuration
 )
 
@@ -210,6 +219,11 @@ func TestStartGate(t *testing.T) {
 		"append-only file, every second":        {nodes: primaryWithReplica, storage: true, files: []string{"appendonlydir/appendonly.aof.manifest"}, want: saysStarted},
 		"append-only file, fsync left to the kernel": {nodes: primaryWithReplica, storage: true, config: lazyAOF,
 			files: []string{"appendonlydir/appendonly.aof.manifest"}, want: saysWaiting},
+		"append-only file, fsync LEFT to the kernel": {nodes: primaryWithReplica, storage: true,
+			config: map[string]redisv1.ConfigValue{"appendfsync": "NO"},
+			files:  []string{"appendonlydir/appendonly.aof.manifest"}, want: saysWaiting},
+		"append-only file, switched on in capitals": {nodes: primaryWithReplica, config: map[string]redisv1.ConfigValue{"appendonly": "YES"},
+			files: []string{"appendonlydir/appendonly.aof.manifest"}, want: saysStarted},
 		"append-only file wanted and not there": {nodes: primaryWithReplica, storage: true, files: []string{"dump.rdb"}, want: saysWaiting},
 		"append-only file there and switched off": {nodes: primaryWithReplica, storage: true, config: noAOF,
 			files: []string{"appendonlydir/appendonly.aof.manifest"}, want: saysWaiting},
@@ -219,8 +233,9 @@ func TestStartGate(t *testing.T) {
 		"serve":                         {nodes: primaryWithReplica, gate: "serve:7", want: saysStarted},
 		"serve, counted":                {nodes: primaryWithReplica, gate: "serve:7:3", want: saysStarted},
 		"serve another epoch":           {nodes: primaryWithReplica, gate: "serve:6", want: saysWaiting},
-		"serve, used before":            {nodes: primaryWithReplica, gate: "serve:7:3", used: "serve:7:3", want: saysWaiting},
-		"serve, used by another start":  {nodes: primaryWithReplica, gate: "serve:7:4", used: "serve:7:3", want: saysStarted},
+		"serve, used before":            {nodes: primaryWithReplica, gate: "serve:7:3", used: "uid-1 serve:7:3", want: saysWaiting},
+		"serve, used by an earlier Pod": {nodes: primaryWithReplica, gate: "serve:7:3", used: "uid-0 serve:7:3", want: saysStarted},
+		"serve, used by another start":  {nodes: primaryWithReplica, gate: "serve:7:4", used: "uid-1 serve:7:3", want: saysStarted},
 		"serve whatever the epoch":      {nodes: primaryWithReplica, gate: "serve:*:2", want: saysStarted},
 		"nonsense":                      {nodes: primaryWithReplica, gate: "8x", want: saysWaiting},
 	}
@@ -236,7 +251,7 @@ func TestStartGate(t *testing.T) {
 					s.write("data/"+file, "x")
 				}
 				if tc.used != "" {
-					s.write("run/gate-used", tc.used+"\n")
+					s.write("data/gate-used", tc.used+"\n")
 				}
 				s.write("podinfo/start-gate", tc.gate)
 				p := s.start()
@@ -265,6 +280,11 @@ func TestStartGate(t *testing.T) {
 // that one alone is spoken of.
 func (s *sandbox) staysShut(p *process) {
 	s.t.Helper()
+	if len(s.shell) > 1 {
+		time.Sleep(500 * time.Millisecond) // five tries
+	} else if p.await(saysTried, saysStarted) == saysStarted {
+		s.t.Fatalf("the gate was open:\n%s", &p.seen)
+	}
 	s.write("podinfo/start-gate", "1000")
 	p.await(saysStarted)
 	if !strings.Contains(p.seen.String(), "start gate open (1000)") {

@@ -24,6 +24,8 @@ type Input struct {
 	// Config holds the directives to render, which may be older than those of the spec: a change is
 	// written down only after the running nodes have accepted it.
 	Config map[string]redisv1.ConfigValue
+	// HoldEvictions forbids the eviction of any node, for as long as one has not copied its primary's data.
+	HoldEvictions bool
 }
 
 // Build returns all objects of a cluster in the order in which they are to be applied.

@@ -55,6 +55,7 @@ func StatefulSet(in Input, group int32) *appsv1.StatefulSet {
 			},
 		},
 	}
+	set.Annotations = map[string]string{redisv1.AnnotationInForce: renderInForce(in.Cluster)}
 	if in.Cluster.Spec.Storage != nil {
 		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{in.claim(group)}
 	}
@@ -65,8 +66,8 @@ func StatefulSet(in Input, group int32) *appsv1.StatefulSet {
 // deleted by the operator.
 func (in Input) claim(group int32) corev1.PersistentVolumeClaim {
 	storage := in.Cluster.Spec.Storage
+	// Without apiVersion and kind: the API server does not give them back in a template.
 	claim := corev1.PersistentVolumeClaim{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: in.groupLabels(group)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -128,10 +129,7 @@ func (in Input) container() corev1.Container {
 		Name:    containerName,
 		Image:   in.Cluster.Spec.Image,
 		Command: []string{"/bin/sh", configDir + "/" + keyEntrypoint},
-		Env: []corev1.EnvVar{{
-			Name:      "POD_IP",
-			ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}},
-		}},
+		Env:     []corev1.EnvVar{podField("POD_IP", "status.podIP"), podField("POD_UID", "metadata.uid")},
 		Ports: []corev1.ContainerPort{
 			{Name: redisv1.PortNameRedis, ContainerPort: port, Protocol: corev1.ProtocolTCP},
 			{Name: redisv1.PortNameBus, ContainerPort: port + redisv1.BusPortOffset, Protocol: corev1.ProtocolTCP},
@@ -163,6 +161,11 @@ func (in Input) container() corev1.Container {
 			corev1.VolumeMount{Name: volumeSecret, MountPath: secretDir, ReadOnly: true})
 	}
 	return container
+}
+
+// podField is an environment variable with a field of the Pod.
+func podField(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 }
 
 func (in Input) volumes() []corev1.Volume {

@@ -89,7 +89,7 @@ func TestBadInputIsNamedAndHeals(t *testing.T) {
 		"directive that Redis rejects": {
 			edit: func(c *redisv1.RedisCluster) { c.Spec.Config = map[string]redisv1.ConfigValue{"maxmemry": "100mb"} },
 			kind: redisv1.ConditionConfigValid, reason: redisv1.ReasonDirectiveRejected,
-			words: []string{"cache-0-0", "node-0", "maxmemry 100mb", "Bad directive"}, phase: redisv1.PhaseFailed,
+			words: []string{"cache-0-0", "node-0", `maxmemry "100mb"`, "Bad directive"}, phase: redisv1.PhaseFailed,
 			correct: func(t *testing.T, cluster *redisv1.RedisCluster) {
 				change(t, cluster, func(c *redisv1.RedisCluster) { c.Spec.Config = map[string]redisv1.ConfigValue{"maxmemory": "100mb"} })
 			},

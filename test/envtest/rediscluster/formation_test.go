@@ -6,11 +6,22 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	redisv1 "example.com/redis-operator/api/v1"
 )
+
+// The API server gives back a template of a volume claim with other fields than those that were applied.
+func TestClusterWithStorageIsLeftAlone(t *testing.T) {
+	namespace, _ := newNamespace(t)
+	leftAlone(t, formed(t, namespace, 1, 0, func(c *redisv1.RedisCluster) {
+		c.Spec.Storage = &redisv1.Storage{Size: resource.MustParse("64Mi")}
+		c.Spec.Resources = &redisv1.ResourceRequirements{Requests: map[string]resource.Quantity{"cpu": resource.MustParse("0.1")}}
+		c.Spec.Config = map[string]redisv1.ConfigValue{"maxmemory": "32mb"}
+	}))
+}
 
 func TestClusterFormsAndIsLeftAlone(t *testing.T) {
 	namespace, _ := newNamespace(t)

@@ -139,6 +139,9 @@ func (k *kubelet) syncSet(ctx context.Context, set *appsv1.StatefulSet) error {
 		if set.Spec.Template.Spec.Containers[0].Image != imageUnschedulable {
 			pod.Spec.NodeName = "node-" + strconv.Itoa(int(ordinal))
 		}
+		for _, claim := range set.Spec.VolumeClaimTemplates {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim.Name})
+		}
 		if err := suite.client.Create(ctx, pod); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -314,6 +317,17 @@ func (k *kubelet) killContainer(pod *corev1.Pod) {
 	if run := k.runs[pod.UID]; run != nil {
 		run.kill()
 	}
+}
+
+// pause stops a Pod's process where it is: its sockets still take connections, and nobody answers.
+func (k *kubelet) pause(pod *corev1.Pod) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	run := k.runs[pod.UID]
+	if run == nil || run.cmd == nil {
+		return fmt.Errorf("Pod %s has no process", pod.Name)
+	}
+	return run.cmd.Process.Signal(syscall.SIGSTOP)
 }
 
 func equalStatus(a, b *corev1.Pod) bool {

@@ -153,6 +153,72 @@ func TestChangesThatAreNotSupportedAreReported(t *testing.T) {
 	})
 }
 
+// What somebody edits in a StatefulSet is put back, and the other node groups never hear of it.
+func TestEditedStatefulSetIsPutBack(t *testing.T) {
+	namespace, _ := newNamespace(t)
+	cluster := formed(t, namespace, 3, 1)
+	var sets appsv1.StatefulSetList
+	if err := suite.client.List(t.Context(), &sets, inCluster(cluster)...); err != nil || len(sets.Items) != 3 {
+		t.Fatal(len(sets.Items), err)
+	}
+	others := map[string]int64{}
+	for _, set := range sets.Items[1:] {
+		others[set.Name] = set.Generation
+	}
+	edited := &sets.Items[0]
+	change(t, edited, func(s *appsv1.StatefulSet) {
+		*s.Spec.Replicas, s.Spec.Template.Spec.Containers[0].Image = 0, "elsewhere/redis:7.0"
+	})
+	eventually(t, "putting back", func(ctx context.Context) error {
+		if err := suite.client.Get(ctx, client.ObjectKeyFromObject(edited), edited); err != nil {
+			return err
+		}
+		if *edited.Spec.Replicas != 2 || edited.Spec.Template.Spec.Containers[0].Image != "redis:7.0" {
+			return fmt.Errorf("it has %d replicas of %s", *edited.Spec.Replicas, edited.Spec.Template.Spec.Containers[0].Image)
+		}
+		return nil
+	})
+	await(t, cluster, "Ready and valid", func(c *redisv1.RedisCluster) bool {
+		return isReady(c) && meta.IsStatusConditionTrue(c.Status.Conditions, redisv1.ConditionConfigValid)
+	})
+	if err := suite.client.List(t.Context(), &sets, inCluster(cluster)...); err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range sets.Items {
+		if was, found := others[set.Name]; found && set.Generation != was {
+			t.Errorf("%s was changed too: %+v", set.Name, set.Spec)
+		}
+	}
+}
+
+// More clusters hang than there are workers: each of their passes ends within its deadline, and takes its
+// turn less often the longer it lasts.
+func TestHungClustersDelayNobody(t *testing.T) {
+	namespace, kubelet := newNamespace(t)
+	var clusters []*redisv1.RedisCluster
+	for i := range workers + 2 {
+		cluster := newCluster(namespace, 1, 0)
+		cluster.Name = fmt.Sprintf("hung-%d", i)
+		create(t, cluster)
+		clusters = append(clusters, cluster)
+	}
+	for _, cluster := range clusters {
+		await(t, cluster, "Ready", isReady)
+		if err := kubelet.pause(podOf(t, cluster, cluster.Status.NodeStates[0].Name)); err != nil {
+			t.Fatal(err)
+		}
+		// A Ready cluster is looked at twice a minute only, unless it changes.
+		change(t, cluster, func(c *redisv1.RedisCluster) { c.Spec.Config = map[string]redisv1.ConfigValue{"maxmemory": "32mb"} })
+	}
+	for _, cluster := range clusters {
+		await(t, cluster, "Degraded", func(c *redisv1.RedisCluster) bool { return c.Status.Phase == redisv1.PhaseDegraded })
+	}
+	other, _ := newNamespace(t)
+	started := time.Now()
+	formed(t, other, 3, 1)
+	t.Logf("a cluster formed in %s beside %d that hang", time.Since(started), workers+2)
+}
+
 func TestChangedPasswordIsReported(t *testing.T) {
 	namespace, _ := newNamespace(t)
 	const password = "it's \"one\" $HOME\t#"

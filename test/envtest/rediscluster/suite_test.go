@@ -76,6 +76,9 @@ func run(m *testing.M) int {
 	return code
 }
 
+// workers is how many clusters the operator of the tests works on at the same time.
+const workers = 4
+
 // startOperator runs the controllers as a single replica, every write to the API counted.
 func startOperator(ctx context.Context, config *rest.Config) (stopped <-chan struct{}, err error) {
 	scheme := runtime.NewScheme()
@@ -99,7 +102,7 @@ func startOperator(ctx context.Context, config *rest.Config) (stopped <-chan str
 		return nil, err
 	}
 	suite.registry = prometheus.NewRegistry()
-	if err := controllers.Add(mgr, controllers.Deps{Registerer: suite.registry}); err != nil {
+	if err := controllers.Add(mgr, controllers.Deps{Registerer: suite.registry, Workers: workers}); err != nil {
 		return nil, err
 	}
 	done := make(chan struct{})
