@@ -123,6 +123,7 @@ undeploy: ## Remove the operator and the CRD, and with it every RedisCluster
 
 .PHONY: run
 run: install ## Run one operator process on this machine against your cluster
+	$(KUBECTL) apply --server-side -f deploy/manager/namespace.yaml
 	go run ./cmd/manager
 
 .PHONY: docker-build
