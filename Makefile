@@ -113,8 +113,12 @@ uninstall: ## Remove the CRD, and with it every RedisCluster
 	$(KUBECTL) delete --ignore-not-found -k deploy/crd
 
 .PHONY: deploy
-deploy: ## Deploy the operator with the image IMG
-	$(KUBECTL) kustomize deploy/default | sed 's|image: redis-operator:dev$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
+deploy: ## Deploy the operator with the image IMG; an installed one keeps its number of replicas
+	@mkdir -p $(BIN)/deploy
+	replicas=$$($(KUBECTL) get statefulset redis-operator -n $(NAMESPACE) --ignore-not-found -o jsonpath='{.spec.replicas}'); \
+	printf '%s\n' 'resources: [../../deploy/default]' "replicas: [{name: redis-operator, count: $${replicas:-3}}]" \
+	  > $(BIN)/deploy/kustomization.yaml
+	$(KUBECTL) kustomize $(BIN)/deploy | sed 's|image: redis-operator:dev$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
 	$(KUBECTL) -n $(NAMESPACE) rollout status statefulset/redis-operator --timeout=180s
 
 .PHONY: undeploy
