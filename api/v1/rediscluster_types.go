@@ -78,12 +78,14 @@ type RedisClusterSpec struct {
 	PasswordSecret string `json:"passwordSecret,omitempty"`
 
 	// Config holds redis.conf directives, in force from the nodes' start and, when changed, set on
-	// running nodes. Directives that the operator owns are refused.
+	// running nodes. Directives that the operator owns are refused, and so is one that is given twice
+	// in different case.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 64 && k.matches('^[a-zA-Z][a-zA-Z0-9-]*$'))",messageExpression="'not the name of a directive: %s'.format([self.filter(k, k.size() > 64 || !k.matches('^[a-zA-Z][a-zA-Z0-9-]*$'))])",message="a key is not the name of a directive"
-	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.lowerAscii().matches('^(cluster-.*|tls-.*|.*announce.*|bind.*|unixsocket.*|loadmodule.*|enable-.*-commands?|enable-protected-configs|port|dir|requirepass|masterauth|masteruser|user|aclfile|include|rename-command|replicaof|slaveof|protected-mode|daemonize|supervised|pidfile|logfile|syslog-.*|dbfilename|appendfilename|appenddirname)$'))",messageExpression="'the operator owns these directives: %s'.format([self.filter(k, k.lowerAscii().matches('^(cluster-.*|tls-.*|.*announce.*|bind.*|unixsocket.*|loadmodule.*|enable-.*-commands?|enable-protected-configs|port|dir|requirepass|masterauth|masteruser|user|aclfile|include|rename-command|replicaof|slaveof|protected-mode|daemonize|supervised|pidfile|logfile|syslog-.*|dbfilename|appendfilename|appenddirname)$'))])",message="the operator owns one of these directives"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.lowerAscii().matches('^(cluster-.*|tls-.*|rdma-.*|.*announce.*|bind.*|unixsocket.*|loadmodule.*|enable-.*-commands?|enable-protected-configs|port|dir|requirepass|masterauth|masteruser|primaryauth|primaryuser|user|aclfile|include|rename-command|replicaof|slaveof|protected-mode|daemonize|supervised|pidfile|logfile|syslog-.*|dbfilename|appendfilename|appenddirname)$'))",messageExpression="'the operator owns these directives: %s'.format([self.filter(k, k.lowerAscii().matches('^(cluster-.*|tls-.*|rdma-.*|.*announce.*|bind.*|unixsocket.*|loadmodule.*|enable-.*-commands?|enable-protected-configs|port|dir|requirepass|masterauth|masteruser|primaryauth|primaryuser|user|aclfile|include|rename-command|replicaof|slaveof|protected-mode|daemonize|supervised|pidfile|logfile|syslog-.*|dbfilename|appendfilename|appenddirname)$'))])",message="the operator owns one of these directives"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, self[k].matches('[[:cntrl:]]'))",messageExpression="'the value has a control character: %s'.format([self.filter(k, self[k].matches('[[:cntrl:]]'))])",message="a value has a control character"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, self.exists_one(l, l.lowerAscii() == k.lowerAscii()))",messageExpression="'a directive is given twice, in different case: %s'.format([self.filter(k, !self.exists_one(l, l.lowerAscii() == k.lowerAscii()))])",message="a directive is given twice, in different case"
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
 	// Storage asks for a volume claim for every node. Without it a node keeps its data for as long
