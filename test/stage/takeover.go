@@ -18,12 +18,38 @@ type Takeover struct {
 	Admitted, FirstReconcile time.Duration
 }
 
+// byEpoch returns the transitions in an order that holds for each shard whatever clocks its processes
+// have: an epoch is a version of the shard's Lease, so that a later claim has a greater one, and the
+// lines of one epoch come from one process.
+func byEpoch(transitions []Transition) []Transition {
+	sorted := slices.Clone(transitions)
+	slices.SortStableFunc(sorted, func(a, b Transition) int {
+		return cmp.Or(cmp.Compare(len(a.Epoch), len(b.Epoch)), cmp.Compare(a.Epoch, b.Epoch),
+			cmp.Compare(a.Monotonic, b.Monotonic))
+	})
+	return sorted
+}
+
+// Moves counts for each shard how often it came to another process than had admitted it before. A
+// process that admits a shard again, after a drain that overran say, has not moved it.
+func Moves(transitions []Transition) map[int]int {
+	moves, owners := map[int]int{}, map[int]string{}
+	for _, t := range byEpoch(transitions) {
+		if t.Step != Admitted {
+			continue
+		}
+		if owner, known := owners[t.Shard]; known && owner != t.Identity {
+			moves[t.Shard]++
+		}
+		owners[t.Shard] = t.Identity
+	}
+	return moves
+}
+
 // Takeovers returns for each shard the newest admission, left out where it has ended again.
 func Takeovers(transitions []Transition) map[int]Takeover {
-	sorted := slices.Clone(transitions)
-	sortByClock(sorted)
 	takeovers := map[int]Takeover{}
-	for _, t := range sorted {
+	for _, t := range byEpoch(transitions) {
 		current, known := takeovers[t.Shard]
 		same := known && current.Identity == t.Identity
 		switch {
