@@ -105,6 +105,30 @@ func Overlaps(transitions []Transition, kills []Kill) []string {
 	return overlaps
 }
 
+// SharedEpochs describes every epoch of a shard under which two processes admitted work (I1). It is
+// what can be told without a clock that the processes share: each claim on a Lease has an epoch of its
+// own, so that two processes of one epoch have acted on one claim.
+func SharedEpochs(transitions []Transition) []string {
+	type claim struct {
+		shard int
+		epoch string
+	}
+	var shared []string
+	owners := map[claim]string{}
+	for _, t := range byEpoch(transitions) {
+		if t.Step != Admitted {
+			continue
+		}
+		c := claim{t.Shard, t.Epoch}
+		if owner, known := owners[c]; known && owner != t.Identity {
+			shared = append(shared, fmt.Sprintf("shard %d: %s and %s both admitted work under epoch %s",
+				t.Shard, owner, t.Identity, t.Epoch))
+		}
+		owners[c] = t.Identity
+	}
+	return shared
+}
+
 func endedByKill(admission Transition, now time.Duration, kills []Kill) bool {
 	return slices.ContainsFunc(kills, func(k Kill) bool {
 		return k.Pod == admission.Pod && admission.Monotonic <= k.At && k.At <= now

@@ -44,6 +44,22 @@ func TestTakeoversOfUnrelatedClocks(t *testing.T) {
 	}
 }
 
+// Clocks that have nothing in common are no reason to report anything; one epoch of two processes is.
+func TestOverlapsWithoutSharedClock(t *testing.T) {
+	c := &LogCollector{stage: &Stage{}}
+	c.transitions = []Transition{admission("a1", "99", 5000), admission("b1", "100", 3), admission("a2", "101", 5001)}
+	stopped := admission("a1", "99", 5002)
+	stopped.Step = Stopped
+	c.transitions = append(c.transitions, stopped)
+	if got := c.Overlaps(); len(got) != 0 {
+		t.Errorf("Overlaps = %q, want none", got)
+	}
+	c.transitions = append(c.transitions, admission("b2", "101", 6))
+	if got := c.Overlaps(); len(got) != 1 {
+		t.Errorf("Overlaps = %q, want one for epoch 101", got)
+	}
+}
+
 func TestOverlaps(t *testing.T) {
 	line := func(step Step, pod, identity string, at int) Transition {
 		return Transition{Step: step, Pod: pod, Identity: identity, Shard: 7, Monotonic: time.Duration(at)}
