@@ -46,7 +46,7 @@ func TestTakeoversOfUnrelatedClocks(t *testing.T) {
 
 // Clocks that have nothing in common are no reason to report anything; one epoch of two processes is.
 func TestOverlapsWithoutSharedClock(t *testing.T) {
-	c := &LogCollector{stage: &Stage{}}
+	c := &LogCollector{}
 	c.transitions = []Transition{admission("a1", "99", 5000), admission("b1", "100", 3), admission("a2", "101", 5001)}
 	stopped := admission("a1", "99", 5002)
 	stopped.Step = Stopped
