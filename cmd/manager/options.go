@@ -31,7 +31,8 @@ type Options struct {
 	// MetricsAddress and ProbeAddress are where /metrics, and /healthz and /readyz, are served.
 	MetricsAddress, ProbeAddress string
 
-	// Installation is the name of this installation in Leases, ConfigMaps and policies.
+	// Installation is the name of this installation in Leases, ConfigMaps and policies. It does not
+	// part two of them: each would act on every RedisCluster of the cluster.
 	Installation string
 	// Namespace is the operator's own namespace.
 	Namespace string
@@ -96,7 +97,7 @@ func (o *Options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz.")
 
 	flags.StringVar(&o.Installation, "installation", sharding.DefaultInstallation,
-		"Name of this installation; two in one cluster need two names.")
+		"Name of this installation in Leases and the placement object. A cluster takes one installation.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
 		"The operator's own namespace. (default $POD_NAMESPACE, else "+defaultNamespace+")")
 	flags.StringVar(&o.PodName, "pod-name", o.PodName, "Name of this process's Pod. (default $POD_NAME, else the host's name)")
