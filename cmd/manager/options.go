@@ -44,8 +44,6 @@ type Options struct {
 	StatefulSet string
 	// Shards is the number S of shards, fixed for an installation.
 	Shards int
-	// ShardLabel is the key of the label that carries an object's shard.
-	ShardLabel string
 
 	// LeaseDuration, RenewDeadline and RetryPeriod time the Leases.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
@@ -105,7 +103,6 @@ func (o *Options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.StatefulSet, "statefulset", "",
 		"The operator's StatefulSet, whose replicas are the members. (default: $POD_NAME without its ordinal; without a Pod this process is the only member)")
 	flags.IntVar(&o.Shards, "shards", sharding.DefaultShards, "Number of shards, fixed for an installation. 1 gives one active leader.")
-	flags.StringVar(&o.ShardLabel, "shard-label", sharding.DefaultShardLabel, "Key of the label that carries an object's shard.")
 
 	flags.DurationVar(&o.LeaseDuration, "lease-duration", sharding.DefaultLeaseDuration,
 		"How long a Lease that is not renewed is respected. Whole seconds.")
