@@ -94,6 +94,7 @@ func TestStatefulSetFitsTheDefaults(t *testing.T) {
 		}
 	}
 	cases := map[string]struct{ got, want any }{
+		"fields":            {len(fields), 3},
 		"grace period":      {time.Duration(ptr.Deref(pod.TerminationGracePeriodSeconds, 0)) * time.Second, options.PodGrace},
 		"termination log":   {container.TerminationMessagePath, sharding.DefaultTerminationLog},
 		"management":        {set.Spec.PodManagementPolicy, appsv1.ParallelPodManagement},
