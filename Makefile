@@ -54,7 +54,7 @@ packages: ## Install the Debian packages that are missing (as root), or say whic
 	@tools/packages.sh
 
 .PHONY: k8s
-k8s: ## Build etcd, Kubernetes and containerd into bin/k8s (minutes once, then nothing)
+k8s: ## Build etcd, Kubernetes and containerd into bin/k8s (once; up to half an hour on two cores)
 	@tools/kubernetes/build.sh $(BIN)/k8s
 
 .PHONY: local-up
