@@ -36,11 +36,14 @@ type ConfigValue string
 // RedisClusterSpec is what the user wants.
 // +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",message="storage cannot be added to or taken from an existing cluster: create a new one"
 type RedisClusterSpec struct {
-	// Size is the number of primaries, 1 to 10. A cluster of 3 or more elects a new primary by
-	// itself when one fails. Sizes 1 and 2 cannot: an election needs the votes of most primaries,
-	// and the one that failed is half of them or more. There the operator promotes the replica, and
-	// only once it knows that the failed primary is not serving; while the primary's Node cannot be
-	// reached, it waits. Without replicas a failed primary's slots are gone until it is back.
+	// Size is the number of primaries, 1 to 10. A cluster of 3 or more elects a new primary by itself
+	// when one fails. Sizes 1 and 2 cannot: an election needs the votes of most primaries, and the
+	// one that failed is half of them or more. There the operator promotes the replica, and only once
+	// it knows that the failed primary is not serving: its container has ended, another process
+	// answers at its address, or no Pod has that address and no replica is linked with it any more.
+	// While the primary's Node cannot be reached, it waits. Deleting the Pod by force then tells the
+	// operator that the process is no more, true or not: one that goes on there is a second primary.
+	// Without replicas a failed primary's slots are gone until it is back.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
