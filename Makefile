@@ -54,7 +54,7 @@ packages: ## Install the Debian packages that are missing (as root), or say whic
 	@tools/packages.sh
 
 .PHONY: k8s
-k8s: ## Build etcd, Kubernetes and containerd into bin/k8s (minutes once, then nothing)
+k8s: ## Build etcd, Kubernetes and containerd into bin/k8s (once; up to half an hour on two cores)
 	@tools/kubernetes/build.sh $(BIN)/k8s
 
 .PHONY: local-up
@@ -113,8 +113,12 @@ uninstall: ## Remove the CRD, and with it every RedisCluster
 	$(KUBECTL) delete --ignore-not-found -k deploy/crd
 
 .PHONY: deploy
-deploy: ## Deploy the operator with the image IMG
-	$(KUBECTL) kustomize deploy/default | sed 's|image: redis-operator:dev$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
+deploy: ## Deploy the operator with the image IMG; an installed one keeps its number of replicas
+	@mkdir -p $(BIN)/deploy
+	replicas=$$($(KUBECTL) get statefulset redis-operator -n $(NAMESPACE) --ignore-not-found -o jsonpath='{.spec.replicas}'); \
+	printf '%s\n' 'resources: [../../deploy/default]' "replicas: [{name: redis-operator, count: $${replicas:-3}}]" \
+	  > $(BIN)/deploy/kustomization.yaml
+	$(KUBECTL) kustomize $(BIN)/deploy | sed 's|image: redis-operator:dev$$|image: $(IMG)|' | $(KUBECTL) apply --server-side -f -
 	$(KUBECTL) -n $(NAMESPACE) rollout status statefulset/redis-operator --timeout=180s
 
 .PHONY: undeploy
@@ -123,6 +127,7 @@ undeploy: ## Remove the operator and the CRD, and with it every RedisCluster
 
 .PHONY: run
 run: install ## Run one operator process on this machine against your cluster
+	$(KUBECTL) apply --server-side -f deploy/manager/namespace.yaml
 	go run ./cmd/manager
 
 .PHONY: docker-build

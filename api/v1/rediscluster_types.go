@@ -36,11 +36,14 @@ type ConfigValue string
 // RedisClusterSpec is what the user wants.
 // +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",message="storage cannot be added to or taken from an existing cluster: create a new one"
 type RedisClusterSpec struct {
-	// Size is the number of primaries, 1 to 10. A cluster of 3 or more elects a new primary by
-	// itself when one fails. Sizes 1 and 2 cannot: an election needs the votes of most primaries,
-	// and the one that failed is half of them or more. There the operator promotes the replica, and
-	// only once it knows that the failed primary is not serving; while the primary's Node cannot be
-	// reached, it waits. Without replicas a failed primary's slots are gone until it is back.
+	// Size is the number of primaries, 1 to 10. A cluster of 3 or more elects a new primary by itself
+	// when one fails. Sizes 1 and 2 cannot: an election needs the votes of most primaries, and the
+	// one that failed is half of them or more. There the operator promotes the replica, and only once
+	// it knows that the failed primary is not serving: its container has ended, another process
+	// answers at its address, or no Pod has that address and no replica is linked with it any more.
+	// While the primary's Node cannot be reached, it waits. Deleting the Pod by force then tells the
+	// operator that the process is no more, true or not: one that goes on there is a second primary.
+	// Without replicas a failed primary's slots are gone until it is back.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
@@ -78,12 +81,14 @@ type RedisClusterSpec struct {
 	PasswordSecret string `json:"passwordSecret,omitempty"`
 
 	// Config holds redis.conf directives, in force from the nodes' start and, when changed, set on
-	// running nodes. Directives that the operator owns are refused.
+	// running nodes. Directives that the operator owns are refused, and so is one that is given twice
+	// in different case.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 64 && k.matches('^[a-zA-Z][a-zA-Z0-9-]*$'))",messageExpression="'not the name of a directive: %s'.format([self.filter(k, k.size() > 64 || !k.matches('^[a-zA-Z][a-zA-Z0-9-]*$'))])",message="a key is not the name of a directive"
-	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.lowerAscii().matches('^(cluster-.*|tls-.*|.*announce.*|bind.*|unixsocket.*|loadmodule.*|enable-.*-commands?|enable-protected-configs|port|dir|requirepass|masterauth|masteruser|user|aclfile|include|rename-command|replicaof|slaveof|protected-mode|daemonize|supervised|pidfile|logfile|syslog-.*|dbfilename|appendfilename|appenddirname)$'))",messageExpression="'the operator owns these directives: %s'.format([self.filter(k, k.lowerAscii().matches('^(cluster-.*|tls-.*|.*announce.*|bind.*|unixsocket.*|loadmodule.*|enable-.*-commands?|enable-protected-configs|port|dir|requirepass|masterauth|masteruser|user|aclfile|include|rename-command|replicaof|slaveof|protected-mode|daemonize|supervised|pidfile|logfile|syslog-.*|dbfilename|appendfilename|appenddirname)$'))])",message="the operator owns one of these directives"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.lowerAscii().matches('^(cluster-.*|tls-.*|rdma-.*|.*announce.*|bind.*|unixsocket.*|loadmodule.*|enable-.*-commands?|enable-protected-configs|port|dir|requirepass|masterauth|masteruser|primaryauth|primaryuser|user|aclfile|include|rename-command|replicaof|slaveof|protected-mode|daemonize|supervised|pidfile|logfile|syslog-.*|dbfilename|appendfilename|appenddirname)$'))",messageExpression="'the operator owns these directives: %s'.format([self.filter(k, k.lowerAscii().matches('^(cluster-.*|tls-.*|rdma-.*|.*announce.*|bind.*|unixsocket.*|loadmodule.*|enable-.*-commands?|enable-protected-configs|port|dir|requirepass|masterauth|masteruser|primaryauth|primaryuser|user|aclfile|include|rename-command|replicaof|slaveof|protected-mode|daemonize|supervised|pidfile|logfile|syslog-.*|dbfilename|appendfilename|appenddirname)$'))])",message="the operator owns one of these directives"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, self[k].matches('[[:cntrl:]]'))",messageExpression="'the value has a control character: %s'.format([self.filter(k, self[k].matches('[[:cntrl:]]'))])",message="a value has a control character"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, self.exists_one(l, l.lowerAscii() == k.lowerAscii()))",messageExpression="'a directive is given twice, in different case: %s'.format([self.filter(k, !self.exists_one(l, l.lowerAscii() == k.lowerAscii()))])",message="a directive is given twice, in different case"
 	Config map[string]ConfigValue `json:"config,omitempty"`
 
 	// Storage asks for a volume claim for every node. Without it a node keeps its data for as long

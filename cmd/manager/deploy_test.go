@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,6 +15,56 @@ import (
 
 	"example.com/redis-operator/sharding"
 )
+
+// TestMakeDeployKeepsReplicas runs `make deploy` with a kubectl that knows of one StatefulSet and
+// notes what is applied.
+func TestMakeDeployKeepsReplicas(t *testing.T) {
+	kubectl, err := filepath.Abs("../../bin/k8s/kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(kubectl); err != nil {
+		t.Skip("no bin/k8s/kubectl: make k8s builds it")
+	}
+	for installed, want := range map[string]int32{"": 3, "5": 5, "0": 0} {
+		t.Run("installed "+installed, func(t *testing.T) {
+			dir := t.TempDir()
+			applied, fake := filepath.Join(dir, "applied.yaml"), filepath.Join(dir, "kubectl")
+			script := fmt.Sprintf("#!/bin/sh\ncase $1 in\nget) printf '%s' ;;\nkustomize) exec %s \"$@\" ;;\napply) cat > %s ;;\nesac\n",
+				installed, kubectl, applied)
+			if err := os.WriteFile(fake, []byte(script), 0o700); err != nil { //nolint:gosec // It is a program.
+				t.Fatal(err)
+			}
+			said, err := exec.CommandContext(t.Context(), "make", "-C", "../..", "deploy", "KUBECTL="+fake, "IMG=example.com/operator:v2").CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, said)
+			}
+			set := findStatefulSet(t, applied)
+			if got := ptr.Deref(set.Spec.Replicas, -1); got != want {
+				t.Errorf("%d replicas applied, want %d", got, want)
+			}
+			if got := set.Spec.Template.Spec.Containers[0].Image; got != "example.com/operator:v2" {
+				t.Errorf("image %s applied", got)
+			}
+		})
+	}
+}
+
+func findStatefulSet(t *testing.T, path string) appsv1.StatefulSet {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range bytes.Split(content, []byte("\n---\n")) {
+		var set appsv1.StatefulSet
+		if err := yaml.Unmarshal(document, &set); err == nil && set.Kind == "StatefulSet" {
+			return set
+		}
+	}
+	t.Fatal("no StatefulSet was applied")
+	return appsv1.StatefulSet{}
+}
 
 // TestStatefulSetFitsTheDefaults holds deploy/manager against what the program assumes where no flag
 // says otherwise.
@@ -42,6 +94,7 @@ func TestStatefulSetFitsTheDefaults(t *testing.T) {
 		}
 	}
 	cases := map[string]struct{ got, want any }{
+		"fields":            {len(fields), 3},
 		"grace period":      {time.Duration(ptr.Deref(pod.TerminationGracePeriodSeconds, 0)) * time.Second, options.PodGrace},
 		"termination log":   {container.TerminationMessagePath, sharding.DefaultTerminationLog},
 		"management":        {set.Spec.PodManagementPolicy, appsv1.ParallelPodManagement},

@@ -31,7 +31,8 @@ type Options struct {
 	// MetricsAddress and ProbeAddress are where /metrics, and /healthz and /readyz, are served.
 	MetricsAddress, ProbeAddress string
 
-	// Installation is the name of this installation in Leases, ConfigMaps and policies.
+	// Installation is the name of this installation in Leases, ConfigMaps and policies. It does not
+	// part two of them: each would act on every RedisCluster of the cluster.
 	Installation string
 	// Namespace is the operator's own namespace.
 	Namespace string
@@ -43,8 +44,6 @@ type Options struct {
 	StatefulSet string
 	// Shards is the number S of shards, fixed for an installation.
 	Shards int
-	// ShardLabel is the key of the label that carries an object's shard.
-	ShardLabel string
 
 	// LeaseDuration, RenewDeadline and RetryPeriod time the Leases.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
@@ -96,7 +95,7 @@ func (o *Options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz.")
 
 	flags.StringVar(&o.Installation, "installation", sharding.DefaultInstallation,
-		"Name of this installation; two in one cluster need two names.")
+		"Name of this installation in Leases and the placement object. A cluster takes one installation.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
 		"The operator's own namespace. (default $POD_NAMESPACE, else "+defaultNamespace+")")
 	flags.StringVar(&o.PodName, "pod-name", o.PodName, "Name of this process's Pod. (default $POD_NAME, else the host's name)")
@@ -104,7 +103,6 @@ func (o *Options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.StatefulSet, "statefulset", "",
 		"The operator's StatefulSet, whose replicas are the members. (default: $POD_NAME without its ordinal; without a Pod this process is the only member)")
 	flags.IntVar(&o.Shards, "shards", sharding.DefaultShards, "Number of shards, fixed for an installation. 1 gives one active leader.")
-	flags.StringVar(&o.ShardLabel, "shard-label", sharding.DefaultShardLabel, "Key of the label that carries an object's shard.")
 
 	flags.DurationVar(&o.LeaseDuration, "lease-duration", sharding.DefaultLeaseDuration,
 		"How long a Lease that is not renewed is respected. Whole seconds.")

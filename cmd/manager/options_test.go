@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -105,4 +106,9 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 			t.Errorf("docs/operations.md has no line for --%s", f.Name)
 		}
 	})
+	for _, match := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\|").FindAllStringSubmatch(string(documentation), -1) {
+		if flags.Lookup(match[1]) == nil {
+			t.Errorf("docs/operations.md has a line for --%s, which is no flag", match[1])
+		}
+	}
 }

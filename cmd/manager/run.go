@@ -95,7 +95,7 @@ func shardingOptions(o Options) sharding.Options {
 		PodUID:        o.PodUID,
 		StatefulSet:   o.StatefulSet,
 		Shards:        o.Shards,
-		ShardLabel:    o.ShardLabel,
+		ShardLabel:    redisv1.LabelShard,
 		LeaseDuration: o.LeaseDuration,
 		RenewDeadline: o.RenewDeadline,
 		RetryPeriod:   o.RetryPeriod,

@@ -10,6 +10,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,17 +31,25 @@ var env struct {
 	*stage.Stage
 	dial stage.Dialer
 	log  *stage.LogCollector
+	// interrupted ends with Ctrl-C or SIGTERM: every story then fails at once, and the stage is
+	// taken down as after any other end.
+	interrupted context.Context
 }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	ctrllog.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
-	os.Exit(runStories(m))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := runStories(ctx, m)
+	stop()
+	os.Exit(code)
 }
 
-func runStories(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), setUpLimit)
+func runStories(interrupted context.Context, m *testing.M) int {
+	ctx, cancel := context.WithTimeout(interrupted, setUpLimit)
 	defer cancel()
+	env.interrupted = interrupted
 	started := time.Now()
 	s, err := stage.Open(ctx, stage.Options{Name: "e2e", Log: func(line string) {
 		fmt.Printf("%6.1f s  %s\n", time.Since(started).Seconds(), line)
@@ -66,11 +76,11 @@ func runStories(m *testing.M) int {
 // story gives a test its deadline, and prints what helps when it has failed.
 func story(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), storyLimit,
+	ctx, cancel := context.WithTimeoutCause(env.interrupted, storyLimit,
 		fmt.Errorf("the story took longer than %s", storyLimit))
 	t.Cleanup(func() {
 		cancel()
-		if t.Failed() {
+		if t.Failed() && env.interrupted.Err() == nil {
 			report, end := context.WithTimeout(context.Background(), 20*time.Second)
 			defer end()
 			env.Report(report, os.Stdout)

@@ -106,7 +106,7 @@ func TestOperatorRolls(t *testing.T) {
 	fleet := fleetOf("roll", 6)
 	create(ctx, t, fleet...)
 	settled(ctx, t, stage.OperatorReplicas)
-	before := len(env.log.Transitions())
+	before := stage.Moves(env.log.Transitions())
 	homes, err := env.Placement(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -125,15 +125,9 @@ func TestOperatorRolls(t *testing.T) {
 	if moved, _ := stage.MovedHomes(homes, after); moved != 0 {
 		t.Errorf("%d homes moved in a rolling restart, want none", moved)
 	}
-	moves := map[int]int{}
-	for _, transition := range env.log.Transitions()[before:] {
-		if transition.Step == stage.Admitted {
-			moves[transition.Shard]++
-		}
-	}
-	for shard, count := range moves {
-		if count > 2 {
-			t.Errorf("shard %d was admitted %d times in a rolling restart, want at most 2", shard, count)
+	for shard, count := range stage.Moves(env.log.Transitions()) {
+		if moves := count - before[shard]; moves > 2 {
+			t.Errorf("shard %d moved %d times in a rolling restart, want at most 2", shard, moves)
 		}
 	}
 	works(ctx, t, "rolled")
@@ -149,9 +143,12 @@ func settled(ctx context.Context, t *testing.T, members int) {
 }
 
 // checkExclusion: whatever the replicas have logged since the start, no two admitted one shard at
-// one time.
+// one time. Without a clock in common only their epochs can be held against each other.
 func checkExclusion(t *testing.T) {
 	t.Helper()
+	if env.Local == nil {
+		t.Log("the Nodes of this cluster do not share a clock: exclusion is checked by epochs alone")
+	}
 	for _, overlap := range env.log.Overlaps() {
 		t.Error(overlap)
 	}

@@ -16,7 +16,9 @@ type Options struct {
 	// Name tells clusters on one host apart: letters, digits and dashes, at most 20. Default "redis-operator".
 	Name string
 	// Dir is the cluster's own folder, for everything it writes. It is removed by Stop and Clean.
-	// Default build/localcluster/NAME beside the bin/k8s that is used.
+	// Default build/localcluster/NAME beside the bin/k8s that is used, or localcluster-NAME in the
+	// folder for temporary files where that path would be too long. It is the same in every run, so
+	// that the next one finds what a killed one has left.
 	Dir string
 	// Binaries is the folder that tools/kubernetes/build.sh wrote. Default: the bin/k8s of the
 	// nearest parent folder that has one.
@@ -76,6 +78,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Dir == "" {
 		o.Dir, o.ownDir = filepath.Join(o.Binaries, "..", "..", "build", "localcluster", o.Name), true
+		if len(o.Dir) > maxDir {
+			o.Dir = filepath.Join(os.TempDir(), "localcluster-"+o.Name)
+		}
 	}
 	for _, path := range []*string{&o.Dir, &o.Binaries} {
 		absolute, err := filepath.Abs(*path)

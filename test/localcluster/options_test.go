@@ -34,6 +34,22 @@ func TestOptionsValidate(t *testing.T) {
 	}
 }
 
+// A run that is killed leaves its folder to the next one, which must come to the same.
+func TestOptionsDefaultFolderOfDeepCheckout(t *testing.T) {
+	binaries := filepath.Join("/", strings.Repeat("a", maxDir), "bin", "k8s")
+	first, err := Options{Name: "e2e", Binaries: binaries}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Options{Name: "e2e", Binaries: binaries}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(os.TempDir(), "localcluster-e2e"); first.Dir != want || second.Dir != want || !first.ownDir {
+		t.Errorf("folders %s and %s (own %t), want %s", first.Dir, second.Dir, first.ownDir, want)
+	}
+}
+
 func TestOptionsDefaultsFollowTheBinaries(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "bin", "k8s"), 0o755); err != nil {

@@ -63,12 +63,11 @@ var stepOf = map[string]Step{
 	messageAdmitted: Admitted, messageStopped: Stopped, messageReconciled: FirstReconciled,
 }
 
-// Transitions reads the log of one container of an operator's Pod, the previous one on request.
-func (s *Stage) Transitions(ctx context.Context, pod string, previous bool) ([]Transition, error) {
-	stream, err := s.Kubernetes.CoreV1().Pods(OperatorNamespace).
-		GetLogs(pod, &corev1.PodLogOptions{Previous: previous}).Stream(ctx)
+// Transitions reads the log of an operator's Pod, that of its present container.
+func (s *Stage) Transitions(ctx context.Context, pod string) ([]Transition, error) {
+	stream, err := s.openLog(ctx, pod, &corev1.PodLogOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading the log of %s: %w", pod, err)
+		return nil, err
 	}
 	defer stream.Close()
 	transitions, err := parseTransitions(stream)
@@ -76,6 +75,14 @@ func (s *Stage) Transitions(ctx context.Context, pod string, previous bool) ([]T
 		transitions[i].Pod = pod
 	}
 	return transitions, err
+}
+
+func (s *Stage) openLog(ctx context.Context, pod string, options *corev1.PodLogOptions) (io.ReadCloser, error) {
+	stream, err := s.Kubernetes.CoreV1().Pods(OperatorNamespace).GetLogs(pod, options).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of %s: %w", pod, err)
+	}
+	return stream, nil
 }
 
 func parseTransitions(log io.Reader) ([]Transition, error) {
@@ -117,7 +124,7 @@ func (s *Stage) AllTransitions(ctx context.Context) ([]Transition, error) {
 		if pods[i].Status.Phase != corev1.PodRunning {
 			continue
 		}
-		transitions, err := s.Transitions(ctx, pods[i].Name, false)
+		transitions, err := s.Transitions(ctx, pods[i].Name)
 		if err != nil {
 			return nil, err
 		}

@@ -34,9 +34,8 @@ const (
 // log is thrown away.
 type Options struct {
 	// Name of the local Kubernetes; two with different names can run side by side. Default "stage".
+	// Its folder follows from the name, so that the next Open removes what a killed process has left.
 	Name string
-	// Dir is the local Kubernetes' folder. Default: a new temporary one, removed by Close.
-	Dir string
 	// Root is the checkout that deploy/ and bin/ are taken from. Default: found from the working
 	// directory upwards.
 	Root string
@@ -56,9 +55,8 @@ type Stage struct {
 	// RedisImage is the image that RedisClusters of the stage name.
 	RedisImage string
 
-	root      string
-	log       func(string)
-	temporary string
+	root string
+	log  func(string)
 }
 
 // OnCurrentContext reports whether the environment asks for the current kubeconfig context.
@@ -138,16 +136,8 @@ func (s *Stage) startLocal(ctx context.Context, opts Options) error {
 	if name == "" {
 		name = "stage"
 	}
-	dir := opts.Dir
-	if dir == "" {
-		created, err := os.MkdirTemp("", "redis-operator-"+name+"-")
-		if err != nil {
-			return fmt.Errorf("making the local Kubernetes' folder: %w", err)
-		}
-		dir, s.temporary = created, created
-	}
 	started := time.Now()
-	cluster, err := localcluster.Start(ctx, localcluster.Options{Name: name, Dir: dir, Log: s.log})
+	cluster, err := localcluster.Start(ctx, localcluster.Options{Name: name, Log: s.log})
 	if err != nil {
 		return fmt.Errorf("starting the local Kubernetes: %w", err)
 	}
@@ -216,12 +206,6 @@ func (s *Stage) Close() {
 	defer cancel()
 	if err := s.Local.Stop(ctx); err != nil {
 		s.say("taking the local Kubernetes down: %v", err)
-	}
-	s.Local = nil
-	if s.temporary != "" {
-		if err := os.RemoveAll(s.temporary); err != nil {
-			s.say("removing %s: %v", s.temporary, err)
-		}
 	}
 }
 

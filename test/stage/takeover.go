@@ -18,12 +18,38 @@ type Takeover struct {
 	Admitted, FirstReconcile time.Duration
 }
 
+// byEpoch returns the transitions in an order that holds for each shard whatever clocks its processes
+// have: an epoch is a version of the shard's Lease, so that a later claim has a greater one, and the
+// lines of one epoch come from one process.
+func byEpoch(transitions []Transition) []Transition {
+	sorted := slices.Clone(transitions)
+	slices.SortStableFunc(sorted, func(a, b Transition) int {
+		return cmp.Or(cmp.Compare(len(a.Epoch), len(b.Epoch)), cmp.Compare(a.Epoch, b.Epoch),
+			cmp.Compare(a.Monotonic, b.Monotonic))
+	})
+	return sorted
+}
+
+// Moves counts for each shard how often it came to another process than had admitted it before. A
+// process that admits a shard again, after a drain that overran say, has not moved it.
+func Moves(transitions []Transition) map[int]int {
+	moves, owners := map[int]int{}, map[int]string{}
+	for _, t := range byEpoch(transitions) {
+		if t.Step != Admitted {
+			continue
+		}
+		if owner, known := owners[t.Shard]; known && owner != t.Identity {
+			moves[t.Shard]++
+		}
+		owners[t.Shard] = t.Identity
+	}
+	return moves
+}
+
 // Takeovers returns for each shard the newest admission, left out where it has ended again.
 func Takeovers(transitions []Transition) map[int]Takeover {
-	sorted := slices.Clone(transitions)
-	sortByClock(sorted)
 	takeovers := map[int]Takeover{}
-	for _, t := range sorted {
+	for _, t := range byEpoch(transitions) {
 		current, known := takeovers[t.Shard]
 		same := known && current.Identity == t.Identity
 		switch {
@@ -77,6 +103,30 @@ func Overlaps(transitions []Transition, kills []Kill) []string {
 		}
 	}
 	return overlaps
+}
+
+// SharedEpochs describes every epoch of a shard under which two processes admitted work (I1). It is
+// what can be told without a clock that the processes share: each claim on a Lease has an epoch of its
+// own, so that two processes of one epoch have acted on one claim.
+func SharedEpochs(transitions []Transition) []string {
+	type claim struct {
+		shard int
+		epoch string
+	}
+	var shared []string
+	owners := map[claim]string{}
+	for _, t := range byEpoch(transitions) {
+		if t.Step != Admitted {
+			continue
+		}
+		c := claim{t.Shard, t.Epoch}
+		if owner, known := owners[c]; known && owner != t.Identity {
+			shared = append(shared, fmt.Sprintf("shard %d: %s and %s both admitted work under epoch %s",
+				t.Shard, owner, t.Identity, t.Epoch))
+		}
+		owners[c] = t.Identity
+	}
+	return shared
 }
 
 func endedByKill(admission Transition, now time.Duration, kills []Kill) bool {

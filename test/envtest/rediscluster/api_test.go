@@ -1,6 +1,7 @@
 package rediscluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,20 +52,26 @@ func TestAPIRefusesOnCreate(t *testing.T) {
 		"announce":             {config("replica-announce-ip", "1"), `the operator owns these directives: ["replica-announce-ip"]`},
 		"requirepass":          {config("requirepass", "x"), `the operator owns these directives: ["requirepass"]`},
 		"masterauth":           {config("masterauth", "x"), "the operator owns"},
-		"user":                 {config("user", "x"), "the operator owns"},
-		"aclfile":              {config("aclfile", "x"), "the operator owns"},
-		"include":              {config("include", "x"), "the operator owns"},
-		"loadmodule":           {config("loadmodule", "x"), "the operator owns"},
-		"rename-command":       {config("rename-command", "x"), "the operator owns"},
-		"replicaof":            {config("replicaof", "x"), "the operator owns"},
-		"slaveof":              {config("slaveof", "x"), "the operator owns"},
-		"dbfilename":           {config("dbfilename", "x"), "the operator owns"},
-		"newline in a value":   {config("maxmemory", "1\nport 1"), `the value has a control character: ["maxmemory"]`},
-		"escape in a value":    {config("maxmemory", "1\x1b"), `the value has a control character: ["maxmemory"]`},
-		"blank in a name":      {config("maxmemory 1", "1"), `not the name of a directive: ["maxmemory 1"]`},
-		"newline in a name":    {config("a\nport", "1"), "not the name of a directive"},
-		"empty name":           {config("", "1"), "not the name of a directive"},
-		"name of 65":           {config(strings.Repeat("a", 65), "1"), "not the name of a directive"},
+		"primaryauth":          {config("primaryauth", "x"), "the operator owns"},
+		"primaryuser":          {config("PrimaryUser", "x"), "the operator owns"},
+		"rdma-port":            {config("rdma-port", "1"), `the operator owns these directives: ["rdma-port"]`},
+		"twice, in two cases": {func(c *redisv1.RedisCluster) {
+			c.Spec.Config = map[string]redisv1.ConfigValue{"maxmemory": "1gb", "MaxMemory": "2gb", "save": ""}
+		}, `a directive is given twice, in different case: ["`},
+		"user":               {config("user", "x"), "the operator owns"},
+		"aclfile":            {config("aclfile", "x"), "the operator owns"},
+		"include":            {config("include", "x"), "the operator owns"},
+		"loadmodule":         {config("loadmodule", "x"), "the operator owns"},
+		"rename-command":     {config("rename-command", "x"), "the operator owns"},
+		"replicaof":          {config("replicaof", "x"), "the operator owns"},
+		"slaveof":            {config("slaveof", "x"), "the operator owns"},
+		"dbfilename":         {config("dbfilename", "x"), "the operator owns"},
+		"newline in a value": {config("maxmemory", "1\nport 1"), `the value has a control character: ["maxmemory"]`},
+		"escape in a value":  {config("maxmemory", "1\x1b"), `the value has a control character: ["maxmemory"]`},
+		"blank in a name":    {config("maxmemory 1", "1"), `not the name of a directive: ["maxmemory 1"]`},
+		"newline in a name":  {config("a\nport", "1"), "not the name of a directive"},
+		"empty name":         {config("", "1"), "not the name of a directive"},
+		"name of 65":         {config(strings.Repeat("a", 65), "1"), "not the name of a directive"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +99,12 @@ func TestAPIAcceptsOnCreate(t *testing.T) {
 			c.Spec.Config = map[string]redisv1.ConfigValue{"maxmemory": "100mb", "save": "", "appendonly": "yes",
 				"client-output-buffer-limit": "replica 256mb 64mb 60", "maxmemory-policy": "allkeys-lru", "IO-threads": "2"}
 		},
+	}
+	cases["as many directives as may be"] = func(c *redisv1.RedisCluster) {
+		c.Spec.Config = map[string]redisv1.ConfigValue{}
+		for i := range 64 {
+			c.Spec.Config[fmt.Sprintf("%s%02d", strings.Repeat("A", 62), i)] = "1"
+		}
 	}
 	for name, edit := range cases {
 		t.Run(name, func(t *testing.T) {

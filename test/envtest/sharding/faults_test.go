@@ -1,11 +1,14 @@
 package sharding
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"example.com/redis-operator/sharding"
 )
@@ -83,7 +86,10 @@ func TestPlacementDeleted(t *testing.T) {
 		t.Errorf("P was %+v and is %+v", before, after)
 	}
 	i.eventually("all is served", i.isServed)
-	i.eventually("every root object is reconciled", func() string { return i.isReconciled(namespaces) })
+	for _, namespace := range namespaces {
+		i.createRoot(namespace, "later")
+	}
+	i.eventually("what has appeared since is reconciled", func() string { return i.isObjectReconciled(namespaces, "later") })
 	for shard, epoch := range i.epochs() {
 		if epochs[shard] != epoch {
 			t.Errorf("shard %d was claimed anew", shard)
@@ -121,6 +127,37 @@ func TestLeaseDeleted(t *testing.T) {
 	}
 }
 
+// press keeps asking every replica to reconcile every root object, as events and timers do that come
+// in while a replica knows nothing of the API. The function that it returns ends that, and tells how
+// many requests there were.
+func (i *installation) press(namespaces []string) (end func() int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	asked := make(chan int)
+	go func() {
+		count := 0
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			for _, r := range i.replicas {
+				for _, namespace := range namespaces {
+					// What was let through may fail: the API is away.
+					_, _ = r.guarded.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "root"}})
+					count++
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-ticker.C:
+			}
+		}
+		asked <- count
+	}()
+	return func() int {
+		cancel()
+		return <-asked
+	}
+}
+
 // While the API is away every replica stops at its deadlines and stays; afterwards each goes on with
 // what it had, and nobody is taken for dead.
 func TestAPIAway(t *testing.T) {
@@ -143,15 +180,28 @@ func TestAPIAway(t *testing.T) {
 	away := time.NewTimer(3 * i.options.LeaseDuration)
 	defer away.Stop()
 	calls := i.recorder.total()
+	end := i.press(namespaces)
 	<-away.C
+	if asked := end(); asked < 100 {
+		t.Errorf("there were only %d requests meanwhile", asked)
+	}
 	if now := i.recorder.total(); now != calls {
 		t.Errorf("I6: %d calls were made without a claim", now-calls)
 	}
+	before := i.recorder.byObject()
 	for _, r := range i.replicas {
 		r.link.setCut(false)
 	}
 	i.eventually("all is served again", i.isServed)
-	i.eventually("every root object is reconciled", func() string { return i.isReconciled(namespaces) })
+	i.eventually("every root object is reconciled again", func() string {
+		now := i.recorder.byObject()
+		for _, namespace := range namespaces {
+			if key := namespace + "/root"; now[key] == before[key] {
+				return "I5: nobody has reconciled " + key + " since"
+			}
+		}
+		return ""
+	})
 	for n, r := range i.replicas {
 		if r.sharding.Identity() != identities[n] {
 			t.Errorf("%s was taken for dead: it is %s, it was %s", r.member, r.sharding.Identity(), identities[n])

@@ -73,15 +73,24 @@ func (r *recorder) count(key string, identity sharding.Identity) int {
 	return r.calls[key][identity]
 }
 
-// total is how often anybody has called.
-func (r *recorder) total() int {
+// byObject is how often anybody has called for each object.
+func (r *recorder) byObject() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	total := 0
-	for _, by := range r.calls {
+	totals := map[string]int{}
+	for key, by := range r.calls {
 		for _, n := range by {
-			total += n
+			totals[key] += n
 		}
+	}
+	return totals
+}
+
+// total is how often anybody has called.
+func (r *recorder) total() int {
+	total := 0
+	for _, n := range r.byObject() {
+		total += n
 	}
 	return total
 }

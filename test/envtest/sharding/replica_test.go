@@ -34,6 +34,7 @@ type replica struct {
 	link     *link
 	sharding *sharding.Sharding
 	client   client.Client
+	guarded  reconcile.Reconciler // what the controller calls
 	log      *logLines
 	dead     atomic.Bool
 	exited   atomic.Pointer[string]
@@ -126,8 +127,9 @@ func (i *installation) startIn(ordinal int) *replica {
 		i.t.Fatal(err)
 	}
 	r.client = mgr.GetClient()
+	r.guarded = r.sharding.Reconciler(r)
 	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(r.sharding.Reconciler(r))
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(r.guarded)
 	if err != nil {
 		i.t.Fatal(err)
 	}

@@ -83,13 +83,18 @@ func (i *installation) isBalanced(members int) string {
 
 // isReconciled says what is missing until the present owner of each namespace has reconciled it (I5).
 func (i *installation) isReconciled(namespaces []string) string {
+	return i.isObjectReconciled(namespaces, "root")
+}
+
+// isObjectReconciled is the same for the object of another name in each namespace.
+func (i *installation) isObjectReconciled(namespaces []string, name string) string {
 	for _, namespace := range namespaces {
 		owner := i.ownerOf(namespace)
 		if owner == nil {
 			return "nobody owns " + namespace
 		}
-		if i.recorder.count(namespace+"/root", owner.sharding.Identity()) == 0 {
-			return fmt.Sprintf("%s has not reconciled %s", owner.member, namespace)
+		if i.recorder.count(namespace+"/"+name, owner.sharding.Identity()) == 0 {
+			return fmt.Sprintf("%s has not reconciled %s/%s", owner.member, namespace, name)
 		}
 	}
 	return ""
