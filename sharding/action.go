@@ -32,7 +32,7 @@ const (
 )
 
 // WritePlacement writes P: over its Version by compare-and-swap, or creates it if that is empty.
-// Ends with PlacementSeen and PlacementWritten.
+// Ends with PlacementSeen or PlacementUnreadable, and PlacementWritten.
 type WritePlacement struct{ Placement placement.Placement }
 
 // ReadPlacement reads P past the watch, which seems to have missed a version. Ends with

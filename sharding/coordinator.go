@@ -50,6 +50,8 @@ type coordinator struct {
 	timer     *time.Timer
 	finished  bool
 	history   *history
+	// unreadable is the version of P that was last reported as unreadable.
+	unreadable string
 }
 
 // NeedLeaderElection makes the manager run the coordinator among those that it stops first.
@@ -136,6 +138,8 @@ func (c *coordinator) step(event Event) {
 		if e.Placement != nil {
 			c.notePlacement(*e.Placement)
 		}
+	case PlacementUnreadable:
+		c.noteUnreadable(e)
 	case Joined:
 		c.adopt(e.Identity)
 	case ClaimChanged:

@@ -26,8 +26,15 @@ type Joined struct{ Identity Identity }
 // none.
 type PlacementSeen struct{ Placement *placement.Placement }
 
+// PlacementUnreadable says that P cannot be read as it is stored at this version. Err is what the
+// store answered: a *placement.SettingsError if P was made with other settings.
+type PlacementUnreadable struct {
+	Version string
+	Err     error
+}
+
 // PlacementWritten says that the write asked for by WritePlacement has ended. What is stored then
-// is told by a PlacementSeen before it.
+// is told by a PlacementSeen or PlacementUnreadable before it, where that is known.
 type PlacementWritten struct{ Err error }
 
 // ExpectedSeen shows the expected members and the resourceVersion of the StatefulSet that names
@@ -113,10 +120,14 @@ func (e Joined) apply(m *Machine, _ time.Time) {
 
 func (e PlacementSeen) apply(m *Machine, now time.Time) { m.placementSeen(e.Placement, now) }
 
+func (e PlacementUnreadable) apply(m *Machine, now time.Time) { m.placementUnreadable(e, now) }
+
+// A write that has failed, or has lost against one that this process has not seen yet, is repeated
+// after a pause; one that has lost against what was seen meanwhile is computed anew at once.
 func (e PlacementWritten) apply(m *Machine, now time.Time) {
 	m.writing = false
 	m.dirty = true
-	if e.Err != nil {
+	if e.Err != nil || m.placementNews == m.newsAtWrite {
 		m.writeAgainAt = now.Add(m.config.RetryPeriod / 4)
 	}
 }

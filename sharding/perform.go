@@ -169,14 +169,28 @@ func (c *coordinator) readPlacement() {
 	ctx, cancel := context.WithTimeout(c.work, c.requestTimeout())
 	defer cancel()
 	read, err := c.store.Load(ctx)
-	switch {
-	case err == nil:
-		c.queue.put(PlacementSeen{Placement: &read})
-	case errors.Is(err, placement.ErrMissing):
-		c.queue.put(PlacementSeen{})
-	case c.work.Err() == nil:
+	if event := placementEvent(read, err); event != nil {
+		c.queue.put(event)
+	} else if c.work.Err() == nil {
 		c.log.Error(err, "Reading the placement")
 	}
+}
+
+// placementEvent is what a read of P has shown; nil if it has shown nothing.
+func placementEvent(read placement.Placement, err error) Event {
+	var settings *placement.SettingsError
+	var unreadable *placement.UnreadableError
+	switch {
+	case err == nil:
+		return PlacementSeen{Placement: &read}
+	case errors.Is(err, placement.ErrMissing):
+		return PlacementSeen{}
+	case errors.As(err, &settings):
+		return PlacementUnreadable{Err: err}
+	case errors.As(err, &unreadable):
+		return PlacementUnreadable{Version: unreadable.Version, Err: err}
+	}
+	return nil
 }
 
 func (c *coordinator) verifyExpiry(a VerifyExpiry) {

@@ -50,12 +50,7 @@ func (w *simWorld) start(member Member) *simProcess {
 	w.processes = append(w.processes, p)
 	p.join()
 	w.logf("start %s", p.identity)
-	if w.p != nil {
-		clone := w.p.Clone()
-		p.step(PlacementSeen{Placement: &clone})
-	} else {
-		p.step(PlacementSeen{})
-	}
+	p.step(w.storedP())
 	p.step(w.expected())
 	p.step(LeasesEnsured{})
 	for _, presence := range w.presences {
@@ -216,7 +211,7 @@ func (p *simProcess) do(action Action) {
 			})
 		}, func() { p.step(ExpiryVerified{Identity: a.Identity}) })
 	case ReadPlacement:
-		p.request(func() { p.readPlacement(nil) }, func() {})
+		p.request(func() { p.readPlacement() }, func() {})
 	case Rejoin:
 		p.rejoin()
 	case CollectPresence:
@@ -309,24 +304,23 @@ func (p *simProcess) writePlacement(next placement.Placement) {
 		if p.w.p != nil {
 			stored = p.w.p.Version
 		}
-		if stored != next.Version {
-			p.readPlacement(fmt.Errorf("conflict"))
-			return
+		if p.w.garbled != "" {
+			stored = p.w.garbled
 		}
-		p.w.storeP(next)
-		p.readPlacement(nil)
+		if stored == next.Version {
+			p.w.storeP(next)
+		}
+		p.readPlacement(PlacementWritten{})
 	}, func() { p.step(PlacementWritten{Err: fmt.Errorf("API away")}) })
 }
 
-func (p *simProcess) readPlacement(err error) {
-	var seen *placement.Placement
-	if p.w.p != nil {
-		clone := p.w.p.Clone()
-		seen = &clone
-	}
+func (p *simProcess) readPlacement(after ...Event) {
+	seen := p.w.storedP()
 	p.answer(func() {
-		p.step(PlacementSeen{Placement: seen})
-		p.step(PlacementWritten{Err: err})
+		p.step(seen)
+		for _, event := range after {
+			p.step(event)
+		}
 	})
 }
 

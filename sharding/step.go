@@ -37,12 +37,17 @@ type Machine struct {
 	finished   bool
 	ready      bool
 
-	p            *placement.Placement // the last P that was read; nil if none ever was
-	absentSince  time.Time            // since when P is missing; zero while it is there
-	acting       []Identity           // by shard, from p
-	dirty        bool                 // something that P is computed from has changed
-	writing      bool
-	writeAgainAt time.Time
+	p           *placement.Placement // the last P that was read; nil if none ever was
+	absentSince time.Time            // since when P is missing or unreadable; zero while it is there
+	unreadable  string               // the version at which P cannot be read; empty if it can, or is missing
+	otherFormat bool                 // what cannot be read is another release's
+	// placementNews counts what was learnt about the stored P; newsAtWrite is that number when the
+	// present write began.
+	placementNews, newsAtWrite int
+	acting                     []Identity // by shard, from p
+	dirty                      bool       // something that P is computed from has changed
+	writing                    bool
+	writeAgainAt               time.Time
 
 	expected        []Member
 	expectedVersion string

@@ -248,9 +248,8 @@ func TestPlacementNeverReadIsWaitedFor(t *testing.T) {
 
 func TestOtherSettingsAreRefused(t *testing.T) {
 	s := newScript(t).joined()
-	other := placement.New(Settings{Shards: 4, Hash: placement.HashFNV1aMix}, s.m.config.Timings)
-	other.Version = "10"
-	s.step(PlacementSeen{Placement: &other}).want("Refuse")
+	theirs := Settings{Shards: 4, Hash: placement.HashFNV1aMix}
+	s.step(PlacementUnreadable{Err: &placement.SettingsError{Ours: s.m.config.Settings, Theirs: theirs}}).want("Refuse")
 	var settings *placement.SettingsError
 	if err := s.actions[0].(Refuse).Err; !errors.As(err, &settings) || settings.Theirs.Shards != 4 {
 		t.Errorf("refused with %v, want a SettingsError", err)
