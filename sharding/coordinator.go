@@ -163,8 +163,8 @@ func (c *coordinator) tick() {
 			c.step(ClaimsLagging{Lagging: lagging})
 		}
 		for shard := range Shard(c.options.Shards) {
-			holder, _ := c.claims.Claim(shard).Holder()
-			if holder != c.holders[shard] {
+			holder, known := c.claims.Claim(shard).Holder()
+			if before, told := c.holders[shard]; known && (!told || holder != before) {
 				c.holders[shard] = holder
 				c.step(HolderSeen{Shard: shard, Holder: holder})
 			}

@@ -84,7 +84,8 @@ type ClaimChanged struct {
 	Unclean bool
 }
 
-// HolderSeen shows who a shard's Lease names as its holder; empty for a free or missing Lease.
+// HolderSeen shows who a shard's Lease names as its holder; empty for a free or missing Lease. Under
+// each identity every shard is told of once, and again when its holder changes.
 type HolderSeen struct {
 	Shard  Shard
 	Holder Identity
@@ -116,6 +117,9 @@ func (Tick) apply(*Machine, time.Time) {}
 func (e Joined) apply(m *Machine, _ time.Time) {
 	m.self, m.registered, m.rejoining = e.Identity, false, false
 	m.dirty = true
+	for shard := range m.shards { // new claims, which have seen nothing yet
+		m.shards[shard].holder, m.shards[shard].holderSeen = "", false
+	}
 }
 
 func (e PlacementSeen) apply(m *Machine, now time.Time) { m.placementSeen(e.Placement, now) }
@@ -180,7 +184,9 @@ func (e Terminated) apply(m *Machine, _ time.Time) {
 	}
 }
 
-func (e HolderSeen) apply(m *Machine, _ time.Time) { m.shards[e.Shard].holder = e.Holder }
+func (e HolderSeen) apply(m *Machine, _ time.Time) {
+	m.shards[e.Shard].holder, m.shards[e.Shard].holderSeen = e.Holder, true
+}
 
 func (e ClaimsLagging) apply(m *Machine, _ time.Time) { m.claimsLagging = e.Lagging }
 

@@ -31,6 +31,7 @@ type simProcess struct {
 	warm     map[Shard]bool
 	wasWarm  map[Shard]bool // at some time: a view that lags may rest on that
 	publish  Publish
+	holders  map[Shard]Identity // as the machine was told
 	wakeSeq  int
 }
 
@@ -74,7 +75,7 @@ func (p *simProcess) join() {
 		c.observe(p.w.leases[shard])
 		p.claims = append(p.claims, c)
 	}
-	p.publish = Publish{}
+	p.publish, p.holders = Publish{}, map[Shard]Identity{}
 	p.step(Joined{Identity: p.identity})
 	p.renew(p.identity, true)
 }
@@ -139,8 +140,22 @@ func (p *simProcess) step(event Event) {
 	if p.gone() {
 		return
 	}
+	if _, tick := event.(Tick); tick {
+		p.tellHolders()
+	}
 	for _, action := range p.machine.Step(event, p.w.now) {
 		p.do(action)
+	}
+}
+
+// tellHolders tells the machine what its claims have seen of the Leases, as the coordinator does at
+// each tick.
+func (p *simProcess) tellHolders() {
+	for shard, c := range p.claims {
+		if before, told := p.holders[Shard(shard)]; !told || before != c.seen.holder {
+			p.holders[Shard(shard)] = c.seen.holder
+			p.step(HolderSeen{Shard: Shard(shard), Holder: c.seen.holder})
+		}
 	}
 }
 

@@ -215,10 +215,11 @@ func (m *Machine) ownStates(known bool) []placement.State {
 	return states
 }
 
-// isInUse tells whether a dead identity must stay in P: a shard Lease may still name it.
+// isInUse tells whether a dead identity must stay in P: a shard Lease may still name it. While there
+// is a Lease that was not seen, that may be any.
 func (m *Machine) isInUse(identity Identity) bool {
 	for shard := range m.shards {
-		if m.shards[shard].holder == identity {
+		if !m.shards[shard].holderSeen || m.shards[shard].holder == identity {
 			return true
 		}
 	}

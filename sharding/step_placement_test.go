@@ -103,3 +103,40 @@ func TestPlacementEvent(t *testing.T) {
 		t.Error("a broken placement ends a starting process, or other settings do not")
 	}
 }
+
+// A process that has just joined knows of no Lease, and so keeps every dead identity that one may name.
+func TestDeadIdentitiesAreKeptUntilEveryLeaseWasSeen(t *testing.T) {
+	const buried, named = Identity("op-1_uid1_n0"), Identity("op-1_uid1_n00")
+	s := newScript(t)
+	seen := s.place("10", map[Identity]placement.State{otherID: placement.Serving})
+	seen.Placement.Processes[0].Joined = 3
+	for joined, identity := range []Identity{buried, named} {
+		seen.Placement.Processes = append([]placement.Process{{
+			Identity: identity, Member: "op-1", State: placement.Dead, Cause: placement.Confirmed, Joined: joined + 1,
+		}}, seen.Placement.Processes...)
+	}
+	wantKept := func(want ...Identity) {
+		t.Helper()
+		var got []Identity
+		for _, process := range s.actions[len(s.actions)-1].(WritePlacement).Placement.Processes {
+			if process.State == placement.Dead {
+				got = append(got, process.Identity)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("P keeps the dead %v, want %v", got, want)
+		}
+	}
+	s.step(seen, ExpectedSeen{Members: []Member{"op-0", "op-1"}}, Joined{Identity: selfID})
+	wantKept(buried, named)
+	s.step(HolderSeen{Shard: 0, Holder: named}, PlacementWritten{Err: errBroken})
+	s.pass(time.Second).step(Tick{})
+	wantKept(buried, named)
+	s.step(HolderSeen{Shard: 1}, PlacementWritten{Err: errBroken})
+	s.pass(time.Second).step(Tick{})
+	wantKept(named)
+	// New claims have seen nothing again.
+	s.step(Joined{Identity: "op-0_uid0_n1"}, PlacementWritten{Err: errBroken})
+	s.pass(time.Second).step(Tick{})
+	wantKept(buried, named)
+}
