@@ -101,8 +101,8 @@ type StopAdmitting struct {
 	Cause Cause
 }
 
-// Drain waits for the calls of a shard that are in flight, up to the drain's bound. Ends with
-// Drained.
+// Drain refuses new calls of a shard at once, and waits for those that are in flight, up to the
+// drain's bound. Ends with Drained.
 type Drain struct {
 	Shard Shard
 	Seq   int

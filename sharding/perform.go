@@ -25,7 +25,9 @@ func (c *coordinator) perform(action Action) {
 	case Revoke:
 		c.s.guard.Revoke(a.Shard)
 	case Drain:
-		c.running.Go(func() { c.drain(a) })
+		// Closed at once: a goroutine may run so late that the shard is admitted again by then.
+		drained := c.s.guard.StartDrain(a.Shard)
+		c.running.Go(func() { c.drain(a, drained) })
 	case Warm:
 		c.warm(a)
 	case Drop:
@@ -97,11 +99,11 @@ func monotonicNanos() int64 {
 	return now.Nano()
 }
 
-func (c *coordinator) drain(a Drain) {
+func (c *coordinator) drain(a Drain, drained func(context.Context) error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(c.work, c.options.DrainBound)
 	defer cancel()
-	err := c.s.guard.Drain(ctx, a.Shard)
+	err := drained(ctx)
 	if c.work.Err() != nil {
 		return
 	}
