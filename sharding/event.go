@@ -172,7 +172,7 @@ func (e ExpiryVerified) apply(m *Machine, now time.Time) {
 	case !e.Unchanged:
 		m.observer.Again(e.Identity, now)
 	case expired && version == e.Version:
-		m.deaths[e.Identity] = placement.Expired
+		m.deaths[e.Identity] = e.Version
 		m.dirty = true
 	}
 }

@@ -58,7 +58,7 @@ type Machine struct {
 	observer   *membership.Observer
 	presences  map[Identity]PresenceSeen
 	verifying  map[Identity]time.Time
-	deaths     map[Identity]placement.DeathCause
+	deaths     map[Identity]string // observed and verified, with the version of the presence that was timed
 	terminated map[string][]string // termination messages by Pod UID
 	collected  map[Identity]bool
 
@@ -82,7 +82,7 @@ func NewMachine(config MachineConfig, now time.Time) *Machine {
 		observer:   membership.NewObserver(config.LeaseDuration, breakAfter),
 		presences:  map[Identity]PresenceSeen{},
 		verifying:  map[Identity]time.Time{},
-		deaths:     map[Identity]placement.DeathCause{},
+		deaths:     map[Identity]string{},
 		terminated: map[string][]string{},
 		collected:  map[Identity]bool{},
 		shards:     make([]shardState, config.Settings.Shards),
@@ -165,7 +165,12 @@ func (m *Machine) watchOne(identity Identity, now time.Time) {
 	if at, ok := m.observer.ExpiresAt(identity); ok {
 		m.wakeAt(at, now)
 	}
-	_, dead := m.deaths[identity]
+	timed, dead := m.deaths[identity]
+	if dead && (!expired || version != timed) {
+		// Seen again, or not timed without a break: what was proved holds no longer.
+		delete(m.deaths, identity)
+		dead = false
+	}
 	asked, verifying := m.verifying[identity]
 	if !expired || dead || verifying && now.Sub(asked) < m.config.LeaseDuration {
 		return

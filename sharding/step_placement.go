@@ -166,8 +166,8 @@ func (m *Machine) deathOf(process placement.Process) (placement.DeathCause, bool
 			return placement.Confirmed, true
 		}
 	}
-	cause, known := m.deaths[process.Identity]
-	return cause, known && process.State != placement.Dead
+	_, expired := m.deaths[process.Identity]
+	return placement.Expired, expired && process.State != placement.Dead
 }
 
 // recordSelf enters the own state. A process that P has named before and does not name any more, or

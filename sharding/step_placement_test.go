@@ -140,3 +140,44 @@ func TestDeadIdentitiesAreKeptUntilEveryLeaseWasSeen(t *testing.T) {
 	s.pass(time.Second).step(Tick{})
 	wantKept(buried, named)
 }
+
+// A death that was observed is recorded only while what it was concluded from holds.
+func TestObservedDeathEndsWithItsProof(t *testing.T) {
+	cases := map[string]struct {
+		meanwhile func(*script)
+		wantDead  bool
+	}{
+		"nothing":      {func(*script) {}, true},
+		"seen again":   {func(s *script) { s.step(PresenceSeen{Identity: otherID, Version: "41"}) }, false},
+		"gone":         {func(s *script) { s.step(PresenceSeen{Identity: otherID}) }, false},
+		"shown again":  {func(s *script) { s.step(PresenceSeen{Identity: otherID, Version: "40"}) }, true},
+		"watch broken": {func(s *script) { s.pass(9 * time.Second) }, false},
+		"after a break": {func(s *script) {
+			s.pass(9 * time.Second).step(PresenceSeen{Identity: selfID, Version: "70"})
+		}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t).holding()
+			s.step(s.place("11", bothServe()), PresenceSeen{Identity: otherID, Version: "40"})
+			for n := range 5 {
+				s.pass(2 * time.Second).step(PresenceSeen{Identity: selfID, Version: fmt.Sprint(50 + n)})
+			}
+			s.want("VerifyExpiry")
+			s.step(ExpiryVerified{Identity: otherID, Version: "40", Unchanged: true}).want("WritePlacement")
+			tc.meanwhile(s)
+			s.step(PlacementWritten{Err: errBroken})
+			s.pass(500 * time.Millisecond).step(Tick{})
+			isDead := false
+			for _, action := range s.actions {
+				if write, ok := action.(WritePlacement); ok {
+					process, _ := write.Placement.Process(otherID)
+					isDead = process.State == placement.Dead
+				}
+			}
+			if isDead != tc.wantDead {
+				t.Errorf("recorded dead: %v, want %v", isDead, tc.wantDead)
+			}
+		})
+	}
+}
