@@ -31,8 +31,9 @@ type tenure struct {
 	// silent is set while the claim is being given up: what is acquired then (a write whose answer came
 	// late) is not announced, it is released.
 	silent bool
-	// unclean is what Acquired says of the present epoch.
+	// unclean is what Acquired says of the present epoch; began is when that was.
 	unclean bool
+	began   time.Time
 	// announced is set once Acquired was told for the present epoch.
 	announced bool
 }
@@ -73,7 +74,7 @@ func (t *tenure) wrote(w write, now time.Time) []notice {
 	before := t.phase
 	t.sent, t.version = w.sent, w.version
 	if before == unheld {
-		t.phase, t.epoch, t.unclean, t.announced = held, Epoch(w.version), w.unclean, false
+		t.phase, t.epoch, t.unclean, t.began, t.announced = held, Epoch(w.version), w.unclean, now, false
 		out = append(out, t.announce()...)
 	} else {
 		t.phase = held
@@ -138,6 +139,14 @@ func (t *tenure) released() []notice {
 	epoch := t.epoch
 	t.phase, t.version, t.epoch = unheld, "", ""
 	return []notice{{kind: Released, epoch: epoch}}
+}
+
+// vacancy is how a Lease is left that is given back at now, after the drain of this tenure.
+func (t *tenure) vacancy(now time.Time) string {
+	if t.phase == unheld || t.unclean && now.Sub(t.began) < t.timings.RetryPeriod {
+		return string(Undrained)
+	}
+	return string(Released)
 }
 
 // isExitDue says whether, at now, calls still in flight have to end the process. It says so once.
