@@ -243,7 +243,8 @@ func (c *coordinator) claimChanged(event claim.Event) {
 	}
 	c.s.metrics.claimChanged(event)
 	c.queue.put(ClaimChanged{
-		Shard: event.Shard, Type: event.Type, Epoch: event.Epoch, Unclean: event.Unclean, Reason: event.Reason,
+		Shard: event.Shard, Type: event.Type, Epoch: event.Epoch, Reason: event.Reason,
+		Unclean: event.Unclean, Again: event.Again,
 	})
 }
 

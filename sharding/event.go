@@ -82,6 +82,8 @@ type ClaimChanged struct {
 	Reason claim.Reason // of Lost
 	// Unclean says that the predecessor did not release: its last calls may still be on their way.
 	Unclean bool
+	// Again says that nobody else had the Lease since this process lost it.
+	Again bool
 }
 
 // HolderSeen shows who a shard's Lease names as its holder; empty for a free or missing Lease. Under

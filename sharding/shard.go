@@ -229,6 +229,9 @@ func (m *Machine) claimAcquired(e ClaimChanged, now time.Time) {
 	s.epoch, s.holder, s.holderSeen = e.Epoch, m.self, true
 	s.suspended, s.served = false, false
 	s.cause, s.settledAt, s.drainAt = CauseHandover, now, time.Time{}
+	if e.Again {
+		s.cause = CauseRecovered
+	}
 	if e.Unclean {
 		s.cause, s.settledAt = CauseFailover, now.Add(settleAfterUnclean)
 	}

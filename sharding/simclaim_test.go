@@ -88,7 +88,7 @@ func (c *simClaim) again(d time.Duration) {
 // write stores the Lease with a holder over the version seen.
 func (c *simClaim) write(holder Identity, unclean bool) {
 	c.busy = true
-	sent, over := c.p.w.now, c.seen.version
+	sent, over, again := c.p.w.now, c.seen.version, c.seen.holder == c.p.identity
 	reached := func() {
 		if c.p.w.leases[c.shard].version != over {
 			current := c.p.w.leases[c.shard]
@@ -101,7 +101,7 @@ func (c *simClaim) write(holder Identity, unclean bool) {
 			c.busy = false
 			c.seen, c.since = stored, c.p.w.now
 			if holder == c.p.identity {
-				c.acquired(stored.version, sent, unclean)
+				c.acquired(stored.version, sent, unclean, again)
 			}
 			c.decide()
 			c.releaseIfAsked()
@@ -110,7 +110,7 @@ func (c *simClaim) write(holder Identity, unclean bool) {
 	c.p.request(reached, func() { c.busy = false; c.since = c.p.w.now; c.again(time.Second); c.releaseIfAsked() })
 }
 
-func (c *simClaim) acquired(version string, sent time.Time, unclean bool) {
+func (c *simClaim) acquired(version string, sent time.Time, unclean, again bool) {
 	c.epoch, c.version, c.sent, c.phase = claim.Epoch(version), version, sent, claim.Acquired
 	if !c.live() {
 		c.epoch = ""
@@ -118,7 +118,7 @@ func (c *simClaim) acquired(version string, sent time.Time, unclean bool) {
 	}
 	epoch := c.epoch
 	if !c.releasing {
-		c.emit(ClaimChanged{Type: claim.Acquired, Epoch: epoch, Unclean: unclean})
+		c.emit(ClaimChanged{Type: claim.Acquired, Epoch: epoch, Unclean: unclean, Again: again})
 	}
 	c.p.w.after(c.p.w.timings.RetryPeriod, func() { c.p.run(func() { c.renew(epoch) }) })
 	c.watchDeadline(epoch)

@@ -63,6 +63,8 @@ type Event struct {
 	// may still be on their way, so wait a moment before the first write. A Lease that this process
 	// itself was still stored as holder of, and one that was never held, are clean.
 	Unclean bool
+	// Again is set for Acquired where nobody else had the Lease since this claim lost it.
+	Again bool
 	// Reason is set for Lost.
 	Reason Reason
 	// Err is what went wrong last: with Stalled, Expiring, Lost and Refused; may be nil.

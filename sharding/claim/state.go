@@ -34,6 +34,8 @@ type tenure struct {
 	// unclean is what Acquired says of the present epoch; began is when that was.
 	unclean bool
 	began   time.Time
+	// again is set where nobody else had the Lease between the tenure before and this one.
+	again bool
 	// announced is set once Acquired was told for the present epoch.
 	announced bool
 }
@@ -44,6 +46,7 @@ type notice struct {
 	epoch   Epoch
 	reason  Reason
 	unclean bool
+	again   bool
 }
 
 func (t *tenure) deadline() time.Time {
@@ -63,6 +66,7 @@ type write struct {
 	sent    time.Time
 	version string
 	unclean bool // it took the Lease without its having been released
+	again   bool // the Lease still named this process, which had held it before
 }
 
 // wrote takes in a write whose answer came at now.
@@ -74,7 +78,7 @@ func (t *tenure) wrote(w write, now time.Time) []notice {
 	before := t.phase
 	t.sent, t.version = w.sent, w.version
 	if before == unheld {
-		t.phase, t.epoch, t.unclean, t.began, t.announced = held, Epoch(w.version), w.unclean, now, false
+		t.phase, t.epoch, t.unclean, t.again, t.began, t.announced = held, Epoch(w.version), w.unclean, w.again, now, false
 		out = append(out, t.announce()...)
 	} else {
 		t.phase = held
@@ -92,7 +96,7 @@ func (t *tenure) announce() []notice {
 		return nil
 	}
 	t.announced = true
-	return []notice{{kind: Acquired, epoch: t.epoch, unclean: t.unclean}}
+	return []notice{{kind: Acquired, epoch: t.epoch, unclean: t.unclean, again: t.again}}
 }
 
 // tick takes in that time has passed.
