@@ -244,7 +244,7 @@ func (c *coordinator) claimChanged(event claim.Event) {
 	c.s.metrics.claimChanged(event)
 	c.queue.put(ClaimChanged{
 		Shard: event.Shard, Type: event.Type, Epoch: event.Epoch, Reason: event.Reason,
-		Unclean: event.Unclean, Again: event.Again,
+		Unclean: event.Unclean, Again: event.Again, Vacated: event.Vacated,
 	})
 }
 

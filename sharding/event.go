@@ -82,6 +82,8 @@ type ClaimChanged struct {
 	Reason claim.Reason // of Lost
 	// Unclean says that the predecessor did not release: its last calls may still be on their way.
 	Unclean bool
+	// Vacated says, with Acquired, how the holder before was removed.
+	Vacated claim.EmptyReason
 	// Again says that nobody else had the Lease since this process lost it.
 	Again bool
 }

@@ -16,6 +16,7 @@ type history struct {
 type shardHistory struct {
 	ownedUntil time.Time // until when the shard was owned before, as seen here; zero: nobody did
 	acquired   bool      // it is owned under a new epoch, and was not admitted yet
+	confirmed  bool      // the holder before was certainly dead
 	closed     Cause     // why this replica does not admit it any more; empty while it does
 }
 
@@ -32,6 +33,8 @@ func (h *history) claimChanged(e ClaimChanged, ownedUntil time.Time) {
 	switch e.Type {
 	case claim.Acquired:
 		s.ownedUntil, s.acquired = ownedUntil, true
+		// By now the Lease names this process, whoever was removed from it before.
+		s.confirmed = e.Vacated == claim.EmptyConfirmed || e.Vacated == claim.EmptyOwnPod
 	case claim.Released:
 		if s.closed == CauseHandover || s.closed == CauseStop {
 			h.metrics.handovers.WithLabelValues("loser").Inc()
@@ -45,7 +48,7 @@ func (h *history) closed(a StopAdmitting) { h.of(a.Shard).closed = a.Cause }
 
 // admitted counts a takeover, and for how long nobody served the shard. A shard that nobody ever
 // owned has no gap, and one that this replica took up again after it lost it is no takeover.
-func (h *history) admitted(a Admit, confirmed bool, now time.Time) {
+func (h *history) admitted(a Admit, now time.Time) {
 	s := h.of(a.Shard)
 	first := s.acquired
 	s.closed, s.acquired = "", false
@@ -58,7 +61,7 @@ func (h *history) admitted(a Admit, confirmed bool, now time.Time) {
 		return
 	case a.Cause == CauseHandover:
 		h.metrics.handovers.WithLabelValues("winner").Inc()
-	case a.Cause == CauseFailover && confirmed:
+	case a.Cause == CauseFailover && s.confirmed:
 		h.metrics.failovers.WithLabelValues("confirmed").Inc()
 	case a.Cause == CauseFailover:
 		h.metrics.failovers.WithLabelValues("expired").Inc()

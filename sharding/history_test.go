@@ -19,11 +19,20 @@ func TestHistory(t *testing.T) {
 		wantUnowned  float64
 		wantFailover map[string]float64
 	}{
-		"a handover":           {ClaimChanged{}, start, []Cause{CauseHandover}, 1, 2, nil},
-		"never owned":          {ClaimChanged{}, time.Time{}, []Cause{CauseHandover}, 0, 0, nil},
-		"its own again":        {ClaimChanged{Again: true}, start, []Cause{CauseRecovered}, 0, 2, nil},
-		"admitted again":       {ClaimChanged{}, start, []Cause{CauseHandover, CauseRecovered}, 1, 2, nil},
-		"an unclean takeover":  {ClaimChanged{Unclean: true}, start, []Cause{CauseFailover}, 0, 2, map[string]float64{"expired": 1}},
+		"a handover":          {ClaimChanged{}, start, []Cause{CauseHandover}, 1, 2, nil},
+		"never owned":         {ClaimChanged{}, time.Time{}, []Cause{CauseHandover}, 0, 0, nil},
+		"its own again":       {ClaimChanged{Again: true}, start, []Cause{CauseRecovered}, 0, 2, nil},
+		"admitted again":      {ClaimChanged{}, start, []Cause{CauseHandover, CauseRecovered}, 1, 2, nil},
+		"an unclean takeover": {ClaimChanged{Unclean: true}, start, []Cause{CauseFailover}, 0, 2, map[string]float64{"expired": 1}},
+		"a confirmed death": {
+			ClaimChanged{Unclean: true, Vacated: claim.EmptyConfirmed}, start, []Cause{CauseFailover}, 0, 2, map[string]float64{"confirmed": 1},
+		},
+		"an older process of the own Pod": {
+			ClaimChanged{Unclean: true, Vacated: claim.EmptyOwnPod}, start, []Cause{CauseFailover}, 0, 2, map[string]float64{"confirmed": 1},
+		},
+		"an expired Lease": {
+			ClaimChanged{Unclean: true, Vacated: claim.EmptyExpired}, start, []Cause{CauseFailover}, 0, 2, map[string]float64{"expired": 1},
+		},
 		"admitted after drain": {ClaimChanged{}, start, []Cause{CauseHandover, CauseDrainOver}, 1, 2, nil},
 	}
 	for name, tc := range cases {
@@ -33,7 +42,7 @@ func TestHistory(t *testing.T) {
 			tc.acquired.Type = claim.Acquired
 			h.claimChanged(tc.acquired, tc.ownedUntil)
 			for n, cause := range tc.admit {
-				h.admitted(Admit{Cause: cause}, false, start.Add(time.Duration(2+n)*time.Second))
+				h.admitted(Admit{Cause: cause}, start.Add(time.Duration(2+n)*time.Second))
 			}
 			if got := counted(t, m.handovers.WithLabelValues("winner")); got != tc.wantWinner {
 				t.Errorf("%v handovers won, want %v", got, tc.wantWinner)

@@ -77,7 +77,7 @@ func (c *coordinator) admit(a Admit) {
 	at := monotonicNanos()
 	c.s.guard.Admit(a.Shard, a.Epoch, func() time.Time { return claimed.DeadlineOf(a.Epoch) })
 	log.Info("Admitted shard", "cause", a.Cause, "monotonicNanos", at)
-	c.history.admitted(a, c.s.isConfirmedDead(c.holders[a.Shard]), time.Now())
+	c.history.admitted(a, time.Now())
 }
 
 // stopAdmitting closes a shard. The time logged is one after the last work that can have been

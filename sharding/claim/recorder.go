@@ -130,11 +130,14 @@ func (c *Claim) beginWrite() write {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := HolderOf(c.seen.lease) == c.o.Identity
-	return write{
-		sent:    c.o.Now(),
+	w := write{sent: c.o.Now(), found: found{
 		unclean: !own && !isClean(c.seen.lease),
 		again:   own && (c.ownedBySelf || c.tenure.phase != unheld),
+	}}
+	if c.seen.lease != nil {
+		w.vacated = EmptyReason(c.seen.lease.Annotations[VacatedAnnotation])
 	}
+	return w
 }
 
 // isUnsure says whether a write that failed so may have been carried out all the same.
