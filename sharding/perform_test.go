@@ -17,7 +17,9 @@ func newCoordinator(t *testing.T) *coordinator {
 	if err != nil {
 		t.Fatal(err)
 	}
+	noNames := func(Shard) map[string]int { return nil }
 	return &coordinator{
+		scopes: newScopes(logr.Discard(), nil, noNames, s.ShardOf), holders: map[Shard]Identity{},
 		s: s, options: s.options, log: logr.Discard(), queue: newEventQueue(), failed: make(chan error, 1), work: t.Context(),
 		history: &history{metrics: s.metrics, shards: map[Shard]*shardHistory{}},
 	}
