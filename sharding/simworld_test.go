@@ -127,9 +127,15 @@ func (w *simWorld) latency() time.Duration {
 	return time.Millisecond + time.Duration(w.rng.Intn(8))*time.Millisecond
 }
 
-// check asserts I1 and I6: at most one process can start a call for a shard, or has one in flight.
+// check asserts I1 and I6: at most one process can start a call for a shard, or has one in flight, and
+// none of them later than its renewals allow.
 func (w *simWorld) check() {
 	w.t.Helper()
+	for _, p := range w.processes {
+		if !p.gone() && !p.paused {
+			p.checkTimes()
+		}
+	}
 	for shard := range w.leases {
 		var acting *simProcess
 		for _, p := range w.processes {
@@ -224,7 +230,7 @@ func (w *simWorld) changeLease(shard Shard, lease simLease) {
 	lease.version = w.nextVersion()
 	w.leases[shard] = lease
 	for _, p := range w.processes {
-		p.later(&p.leaseAt, func() { p.claims[shard].observe(lease) })
+		p.later(&p.leaseAt, func() { p.claims[shard].watched(lease) })
 	}
 }
 
