@@ -32,7 +32,7 @@ const (
 )
 
 // WritePlacement writes P: over its Version by compare-and-swap, or creates it if that is empty.
-// Ends with PlacementSeen and PlacementWritten.
+// Ends with PlacementSeen or PlacementUnreadable, and PlacementWritten.
 type WritePlacement struct{ Placement placement.Placement }
 
 // ReadPlacement reads P past the watch, which seems to have missed a version. Ends with
@@ -101,8 +101,8 @@ type StopAdmitting struct {
 	Cause Cause
 }
 
-// Drain waits for the calls of a shard that are in flight, up to the drain's bound. Ends with
-// Drained.
+// Drain refuses new calls of a shard at once, and waits for those that are in flight, up to the
+// drain's bound. Ends with Drained.
 type Drain struct {
 	Shard Shard
 	Seq   int

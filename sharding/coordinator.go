@@ -50,6 +50,8 @@ type coordinator struct {
 	timer     *time.Timer
 	finished  bool
 	history   *history
+	// unreadable is the version of P that was last reported as unreadable.
+	unreadable string
 }
 
 // NeedLeaderElection makes the manager run the coordinator among those that it stops first.
@@ -107,6 +109,10 @@ func (c *coordinator) begin(ctx context.Context) {
 // loop runs the machine until the stop is complete or something ends the process.
 func (c *coordinator) loop(ctx context.Context) error {
 	stopping := ctx.Done()
+	// Not at the machine's ticks: each event puts them off, and in a large installation there is
+	// always one.
+	look := time.NewTicker(c.options.RetryPeriod / 2)
+	defer look.Stop()
 	for !c.finished {
 		select {
 		case <-stopping:
@@ -116,7 +122,9 @@ func (c *coordinator) loop(ctx context.Context) error {
 		case err := <-c.failed:
 			return err
 		case <-c.timer.C:
-			c.tick()
+			c.step(Tick{})
+		case <-look.C:
+			c.look()
 		case <-c.queue.filled:
 			for _, event := range c.queue.take() {
 				c.step(event)
@@ -136,6 +144,8 @@ func (c *coordinator) step(event Event) {
 		if e.Placement != nil {
 			c.notePlacement(*e.Placement)
 		}
+	case PlacementUnreadable:
+		c.noteUnreadable(e)
 	case Joined:
 		c.adopt(e.Identity)
 	case ClaimChanged:
@@ -148,25 +158,25 @@ func (c *coordinator) step(event Event) {
 	}
 }
 
-// tick looks at what nothing reports by itself, then at the clock.
-func (c *coordinator) tick() {
-	now := time.Now()
-	c.scopes.Sweep(now)
-	if c.claims != nil {
-		bound := membership.BreakAfter(c.options.LeaseDuration, c.options.RetryPeriod)
-		if lagging := c.claims.Lag() > bound; lagging != c.lagging {
-			c.lagging = lagging
-			c.step(ClaimsLagging{Lagging: lagging})
+// look looks at what nothing reports by itself.
+func (c *coordinator) look() {
+	c.scopes.Sweep(time.Now())
+	bound := membership.BreakAfter(c.options.LeaseDuration, c.options.RetryPeriod)
+	// A step may end the claims.
+	if lagging := c.claims != nil && c.claims.Lag() > bound; lagging != c.lagging {
+		c.lagging = lagging
+		c.step(ClaimsLagging{Lagging: lagging})
+	}
+	for shard := range Shard(c.options.Shards) {
+		if c.claims == nil {
+			return
 		}
-		for shard := range Shard(c.options.Shards) {
-			holder, _ := c.claims.Claim(shard).Holder()
-			if holder != c.holders[shard] {
-				c.holders[shard] = holder
-				c.step(HolderSeen{Shard: shard, Holder: holder})
-			}
+		holder, known := c.claims.Claim(shard).Holder()
+		if before, told := c.holders[shard]; known && (!told || holder != before) {
+			c.holders[shard] = holder
+			c.step(HolderSeen{Shard: shard, Holder: holder})
 		}
 	}
-	c.step(Tick{})
 }
 
 // fail ends the process with the first error that it is called with.
@@ -239,7 +249,8 @@ func (c *coordinator) claimChanged(event claim.Event) {
 	}
 	c.s.metrics.claimChanged(event)
 	c.queue.put(ClaimChanged{
-		Shard: event.Shard, Type: event.Type, Epoch: event.Epoch, Unclean: event.Unclean, Reason: event.Reason,
+		Shard: event.Shard, Type: event.Type, Epoch: event.Epoch, Reason: event.Reason,
+		Unclean: event.Unclean, Again: event.Again, Vacated: event.Vacated,
 	})
 }
 

@@ -26,8 +26,15 @@ type Joined struct{ Identity Identity }
 // none.
 type PlacementSeen struct{ Placement *placement.Placement }
 
+// PlacementUnreadable says that P cannot be read as it is stored at this version. Err is what the
+// store answered: a *placement.SettingsError if P was made with other settings.
+type PlacementUnreadable struct {
+	Version string
+	Err     error
+}
+
 // PlacementWritten says that the write asked for by WritePlacement has ended. What is stored then
-// is told by a PlacementSeen before it.
+// is told by a PlacementSeen or PlacementUnreadable before it, where that is known.
 type PlacementWritten struct{ Err error }
 
 // ExpectedSeen shows the expected members and the resourceVersion of the StatefulSet that names
@@ -75,9 +82,14 @@ type ClaimChanged struct {
 	Reason claim.Reason // of Lost
 	// Unclean says that the predecessor did not release: its last calls may still be on their way.
 	Unclean bool
+	// Vacated says, with Acquired, how the holder before was removed.
+	Vacated claim.EmptyReason
+	// Again says that nobody else had the Lease since this process lost it.
+	Again bool
 }
 
-// HolderSeen shows who a shard's Lease names as its holder; empty for a free or missing Lease.
+// HolderSeen shows who a shard's Lease names as its holder; empty for a free or missing Lease. Under
+// each identity every shard is told of once, and again when its holder changes.
 type HolderSeen struct {
 	Shard  Shard
 	Holder Identity
@@ -109,14 +121,21 @@ func (Tick) apply(*Machine, time.Time) {}
 func (e Joined) apply(m *Machine, _ time.Time) {
 	m.self, m.registered, m.rejoining = e.Identity, false, false
 	m.dirty = true
+	for shard := range m.shards { // new claims, which have seen nothing yet
+		m.shards[shard].holder, m.shards[shard].holderSeen = "", false
+	}
 }
 
 func (e PlacementSeen) apply(m *Machine, now time.Time) { m.placementSeen(e.Placement, now) }
 
+func (e PlacementUnreadable) apply(m *Machine, now time.Time) { m.placementUnreadable(e, now) }
+
+// A write that has failed, or has lost against one that this process has not seen yet, is repeated
+// after a pause; one that has lost against what was seen meanwhile is computed anew at once.
 func (e PlacementWritten) apply(m *Machine, now time.Time) {
 	m.writing = false
 	m.dirty = true
-	if e.Err != nil {
+	if e.Err != nil || m.placementNews == m.newsAtWrite {
 		m.writeAgainAt = now.Add(m.config.RetryPeriod / 4)
 	}
 }
@@ -157,7 +176,7 @@ func (e ExpiryVerified) apply(m *Machine, now time.Time) {
 	case !e.Unchanged:
 		m.observer.Again(e.Identity, now)
 	case expired && version == e.Version:
-		m.deaths[e.Identity] = placement.Expired
+		m.deaths[e.Identity] = e.Version
 		m.dirty = true
 	}
 }
@@ -169,7 +188,9 @@ func (e Terminated) apply(m *Machine, _ time.Time) {
 	}
 }
 
-func (e HolderSeen) apply(m *Machine, _ time.Time) { m.shards[e.Shard].holder = e.Holder }
+func (e HolderSeen) apply(m *Machine, _ time.Time) {
+	m.shards[e.Shard].holder, m.shards[e.Shard].holderSeen = e.Holder, true
+}
 
 func (e ClaimsLagging) apply(m *Machine, _ time.Time) { m.claimsLagging = e.Lagging }
 

@@ -74,7 +74,8 @@ type Options struct {
 	// HandoverBound is how long a stopping process goes on to hand its shards over to warm
 	// winners; default 20 s. ManagerGrace is the manager's graceful shutdown timeout (default
 	// 30 s), PodGrace the Pod's termination grace period (default 45 s):
-	// HandoverBound < ManagerGrace < PodGrace.
+	// HandoverBound + DrainBound + RenewDeadline/2 < ManagerGrace < PodGrace, since a stop ends with
+	// drains and a last request.
 	HandoverBound, ManagerGrace, PodGrace time.Duration
 	// DrainBound is how long one planned drain may take before the shard is admitted again, the
 	// overrun reported, and the drain tried again later; default 5 s.
@@ -176,7 +177,12 @@ func (o Options) validateTimings() []error {
 	}
 	less("2 x RetryPeriod", o.RetryPeriod*2, "LeaseDuration", o.LeaseDuration)
 	less("DrainBound", o.DrainBound, "HandoverBound", o.HandoverBound)
-	less("HandoverBound", o.HandoverBound, "ManagerGrace", o.ManagerGrace)
+	// A stop waits for winners, then for drains, then takes the presence Lease away.
+	request := o.claimTimings().ClientTimeout()
+	if o.HandoverBound+o.DrainBound+request >= o.ManagerGrace {
+		errs = append(errs, fmt.Errorf("HandoverBound (%s) + DrainBound (%s) + one request (%s, half of RenewDeadline) "+
+			"must be less than ManagerGrace (%s)", o.HandoverBound, o.DrainBound, request, o.ManagerGrace))
+	}
 	less("ManagerGrace", o.ManagerGrace, "PodGrace", o.PodGrace)
 	return errs
 }

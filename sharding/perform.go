@@ -25,7 +25,9 @@ func (c *coordinator) perform(action Action) {
 	case Revoke:
 		c.s.guard.Revoke(a.Shard)
 	case Drain:
-		c.running.Go(func() { c.drain(a) })
+		// Closed at once: a goroutine may run so late that the shard is admitted again by then.
+		drained := c.s.guard.StartDrain(a.Shard)
+		c.running.Go(func() { c.drain(a, drained) })
 	case Warm:
 		c.warm(a)
 	case Drop:
@@ -75,7 +77,7 @@ func (c *coordinator) admit(a Admit) {
 	at := monotonicNanos()
 	c.s.guard.Admit(a.Shard, a.Epoch, func() time.Time { return claimed.DeadlineOf(a.Epoch) })
 	log.Info("Admitted shard", "cause", a.Cause, "monotonicNanos", at)
-	c.history.admitted(a, c.s.isConfirmedDead(c.holders[a.Shard]), time.Now())
+	c.history.admitted(a, time.Now())
 }
 
 // stopAdmitting closes a shard. The time logged is one after the last work that can have been
@@ -97,11 +99,11 @@ func monotonicNanos() int64 {
 	return now.Nano()
 }
 
-func (c *coordinator) drain(a Drain) {
+func (c *coordinator) drain(a Drain, drained func(context.Context) error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(c.work, c.options.DrainBound)
 	defer cancel()
-	err := c.s.guard.Drain(ctx, a.Shard)
+	err := drained(ctx)
 	if c.work.Err() != nil {
 		return
 	}
@@ -169,14 +171,28 @@ func (c *coordinator) readPlacement() {
 	ctx, cancel := context.WithTimeout(c.work, c.requestTimeout())
 	defer cancel()
 	read, err := c.store.Load(ctx)
-	switch {
-	case err == nil:
-		c.queue.put(PlacementSeen{Placement: &read})
-	case errors.Is(err, placement.ErrMissing):
-		c.queue.put(PlacementSeen{})
-	case c.work.Err() == nil:
+	if event := placementEvent(read, err); event != nil {
+		c.queue.put(event)
+	} else if c.work.Err() == nil {
 		c.log.Error(err, "Reading the placement")
 	}
+}
+
+// placementEvent is what a read of P has shown; nil if it has shown nothing.
+func placementEvent(read placement.Placement, err error) Event {
+	var settings *placement.SettingsError
+	var unreadable *placement.UnreadableError
+	switch {
+	case err == nil:
+		return PlacementSeen{Placement: &read}
+	case errors.Is(err, placement.ErrMissing):
+		return PlacementSeen{}
+	case errors.As(err, &settings):
+		return PlacementUnreadable{Err: err}
+	case errors.As(err, &unreadable):
+		return PlacementUnreadable{Version: unreadable.Version, Err: err}
+	}
+	return nil
 }
 
 func (c *coordinator) verifyExpiry(a VerifyExpiry) {

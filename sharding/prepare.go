@@ -37,8 +37,15 @@ func (c *coordinator) prepare(ctx context.Context) error {
 // isFinal tells whether trying again cannot help.
 func isFinal(err error) bool {
 	var settings *placement.SettingsError
-	var field *placement.FieldError
-	return errors.As(err, &settings) || errors.As(err, &field) || errors.Is(err, ErrPodGone)
+	return errors.As(err, &settings) || errors.Is(err, ErrPodGone)
+}
+
+// isWrittenAgain tells whether the machine will see to P: it is missing, or broken. One that another
+// release has written is waited for.
+func isWrittenAgain(err error) bool {
+	var unreadable *placement.UnreadableError
+	return errors.Is(err, placement.ErrMissing) ||
+		errors.As(err, &unreadable) && !errors.Is(err, placement.ErrOtherFormat)
 }
 
 func (c *coordinator) prepareOnce(ctx context.Context) error {
@@ -59,11 +66,11 @@ func (c *coordinator) prepareOnce(ctx context.Context) error {
 		}
 	}
 	p, err := c.store.Load(ctx)
-	if err != nil && !errors.Is(err, placement.ErrMissing) {
-		return err
-	}
-	if err == nil {
+	switch {
+	case err == nil:
 		c.takeOver(p.Timings)
+	case !isWrittenAgain(err):
+		return err
 	}
 	c.members = membership.New(membership.Options{
 		Client: c.clients, Namespace: c.options.Namespace, Installation: c.options.Installation,

@@ -41,6 +41,8 @@ type shardState struct {
 	admission admissionState
 	epoch     claim.Epoch
 	holder    Identity // who the Lease names as far as the claim has seen
+	// holderSeen says that the claim has seen the Lease.
+	holderSeen bool
 	// suspended says that renewals of this claim do not come through.
 	suspended bool
 	// served says that work was admitted under the present epoch.
@@ -224,9 +226,12 @@ func (m *Machine) claimAcquired(e ClaimChanged, now time.Time) {
 	if s.claim == claimContending || s.claim == claimNone {
 		s.claim = claimHeld
 	}
-	s.epoch, s.holder = e.Epoch, m.self
+	s.epoch, s.holder, s.holderSeen = e.Epoch, m.self, true
 	s.suspended, s.served = false, false
 	s.cause, s.settledAt, s.drainAt = CauseHandover, now, time.Time{}
+	if e.Again {
+		s.cause = CauseRecovered
+	}
 	if e.Unclean {
 		s.cause, s.settledAt = CauseFailover, now.Add(settleAfterUnclean)
 	}

@@ -102,7 +102,7 @@ func (w *simWorld) longestUnserved(d time.Duration) time.Duration {
 // disturb lets one random thing happen.
 func (w *simWorld) disturb() {
 	p := w.processes[w.rng.Intn(len(w.processes))]
-	switch w.rng.Intn(10) {
+	switch w.rng.Intn(11) {
 	case 0:
 		w.scale(1 + w.rng.Intn(5))
 		w.fill()
@@ -128,6 +128,8 @@ func (w *simWorld) disturb() {
 		p.stop()
 	case 9:
 		p.forceDelete()
+	case 10:
+		w.garbleP()
 	}
 }
 

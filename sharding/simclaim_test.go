@@ -22,6 +22,45 @@ type simClaim struct {
 	sent    time.Time
 	phase   claim.EventType
 	seq     int
+
+	shown          string // version that the watch showed last
+	oldest, latest simWrite
+}
+
+// simWrite is an own write that the watch has not shown; no version for none.
+type simWrite struct {
+	version string
+	at      time.Time
+}
+
+// wrote and watched follow own writes until they come back on the watch, as package claim does.
+func (c *simClaim) wrote(version string) {
+	if !isOlder(c.shown, version) && c.shown != "" {
+		return
+	}
+	c.latest = simWrite{version, c.p.w.now}
+	if c.oldest.version == "" {
+		c.oldest = c.latest
+	}
+}
+
+func (c *simClaim) watched(lease simLease) {
+	c.shown = lease.version
+	switch {
+	case c.oldest.version == "" || isOlder(lease.version, c.oldest.version):
+	case isOlder(lease.version, c.latest.version):
+		c.oldest = c.latest
+	default:
+		c.oldest, c.latest = simWrite{}, simWrite{}
+	}
+	c.observe(lease)
+}
+
+func (c *simClaim) lag() time.Duration {
+	if c.oldest.version == "" {
+		return 0
+	}
+	return c.p.w.now.Sub(c.oldest.at)
 }
 
 func (c *simClaim) live() bool {
@@ -88,7 +127,7 @@ func (c *simClaim) again(d time.Duration) {
 // write stores the Lease with a holder over the version seen.
 func (c *simClaim) write(holder Identity, unclean bool) {
 	c.busy = true
-	sent, over := c.p.w.now, c.seen.version
+	sent, over, again := c.p.w.now, c.seen.version, c.seen.holder == c.p.identity
 	reached := func() {
 		if c.p.w.leases[c.shard].version != over {
 			current := c.p.w.leases[c.shard]
@@ -100,8 +139,9 @@ func (c *simClaim) write(holder Identity, unclean bool) {
 		c.p.answer(func() {
 			c.busy = false
 			c.seen, c.since = stored, c.p.w.now
+			c.wrote(stored.version)
 			if holder == c.p.identity {
-				c.acquired(stored.version, sent, unclean)
+				c.acquired(stored.version, sent, unclean, again)
 			}
 			c.decide()
 			c.releaseIfAsked()
@@ -110,7 +150,7 @@ func (c *simClaim) write(holder Identity, unclean bool) {
 	c.p.request(reached, func() { c.busy = false; c.since = c.p.w.now; c.again(time.Second); c.releaseIfAsked() })
 }
 
-func (c *simClaim) acquired(version string, sent time.Time, unclean bool) {
+func (c *simClaim) acquired(version string, sent time.Time, unclean, again bool) {
 	c.epoch, c.version, c.sent, c.phase = claim.Epoch(version), version, sent, claim.Acquired
 	if !c.live() {
 		c.epoch = ""
@@ -118,7 +158,7 @@ func (c *simClaim) acquired(version string, sent time.Time, unclean bool) {
 	}
 	epoch := c.epoch
 	if !c.releasing {
-		c.emit(ClaimChanged{Type: claim.Acquired, Epoch: epoch, Unclean: unclean})
+		c.emit(ClaimChanged{Type: claim.Acquired, Epoch: epoch, Unclean: unclean, Again: again})
 	}
 	c.p.w.after(c.p.w.timings.RetryPeriod, func() { c.p.run(func() { c.renew(epoch) }) })
 	c.watchDeadline(epoch)
@@ -128,7 +168,7 @@ func (c *simClaim) acquired(version string, sent time.Time, unclean bool) {
 func (c *simClaim) watchDeadline(epoch claim.Epoch) {
 	t := c.p.w.timings
 	next := map[claim.EventType]time.Duration{
-		claim.Acquired: t.RenewDeadline, claim.Stalled: t.LeaseDuration - 2*time.Second, claim.Expiring: t.LeaseDuration,
+		claim.Acquired: t.RenewDeadline, claim.Stalled: t.LeaseDuration - simCancelLead, claim.Expiring: t.LeaseDuration,
 	}
 	if c.epoch != epoch {
 		return
@@ -172,6 +212,7 @@ func (c *simClaim) renew(epoch claim.Epoch) {
 				return
 			}
 			c.version, c.sent, c.seen, c.since = stored.version, sent, stored, c.p.w.now
+			c.wrote(stored.version)
 			if c.phase != claim.Acquired {
 				c.phase = claim.Acquired
 				c.emit(ClaimChanged{Type: claim.Recovered, Epoch: epoch})

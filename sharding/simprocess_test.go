@@ -2,11 +2,16 @@ package sharding
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"example.com/redis-operator/sharding/claim"
+	"example.com/redis-operator/sharding/membership"
 	"example.com/redis-operator/sharding/placement"
 )
+
+// simCancelLead is how long before a claim's deadline its calls are cancelled.
+const simCancelLead = 2 * time.Second
 
 // simProcess is one process: a machine, its claims, and the edge between them and the world.
 type simProcess struct {
@@ -31,7 +36,11 @@ type simProcess struct {
 	warm     map[Shard]bool
 	wasWarm  map[Shard]bool // at some time: a view that lags may rest on that
 	publish  Publish
-	wakeSeq  int
+	holders  map[Shard]Identity // as the machine was told
+	lagging  bool               // as the machine was told
+
+	replayDue map[Shard]bool // admitted in this step, and not replayed
+	wakeSeq   int
 }
 
 func (w *simWorld) start(member Member) *simProcess {
@@ -42,6 +51,7 @@ func (w *simWorld) start(member Member) *simProcess {
 	p := &simProcess{
 		w: w, member: member, podUID: w.pods[member],
 		admitted: map[Shard]bool{}, inFlight: map[Shard]claim.Epoch{}, warm: map[Shard]bool{}, wasWarm: map[Shard]bool{},
+		replayDue: map[Shard]bool{},
 	}
 	p.machine = NewMachine(MachineConfig{
 		Member: member, Settings: w.settings, Timings: w.timings,
@@ -49,13 +59,9 @@ func (w *simWorld) start(member Member) *simProcess {
 	}, w.now)
 	w.processes = append(w.processes, p)
 	p.join()
+	p.lookAtClaims()
 	w.logf("start %s", p.identity)
-	if w.p != nil {
-		clone := w.p.Clone()
-		p.step(PlacementSeen{Placement: &clone})
-	} else {
-		p.step(PlacementSeen{})
-	}
+	p.step(w.storedP())
 	p.step(w.expected())
 	p.step(LeasesEnsured{})
 	for _, presence := range w.presences {
@@ -66,6 +72,25 @@ func (w *simWorld) start(member Member) *simProcess {
 	}
 	w.after(20*time.Millisecond, func() { p.run(func() { p.step(DirectorySynced{}) }) })
 	return p
+}
+
+// checkTimes asserts I6 of a process that runs: nothing is admitted past the renew deadline, nor while
+// its watches lag, and no call is in flight past the moment at which it has to be cancelled.
+func (p *simProcess) checkTimes() {
+	t := p.w.timings
+	for shard, c := range p.claims {
+		age := p.w.now.Sub(c.sent)
+		_, inFlight := p.inFlight[Shard(shard)]
+		admitted := p.admitted[Shard(shard)]
+		switch {
+		case admitted && (c.epoch == "" || age > t.RenewDeadline):
+			p.w.fatalf("I6: %s admits shard %d under epoch %q, %s after its last renewal", p.identity, shard, c.epoch, age)
+		case admitted && p.lagging:
+			p.w.fatalf("I6: %s admits shard %d while its watches lag", p.identity, shard)
+		case inFlight && (c.epoch == "" || age > t.LeaseDuration-simCancelLead):
+			p.w.fatalf("I6: %s has calls of shard %d in flight under epoch %q, %s after its last renewal", p.identity, shard, c.epoch, age)
+		}
+	}
 }
 
 // join takes a new identity and renews the presence of it for as long as it lasts.
@@ -79,7 +104,7 @@ func (p *simProcess) join() {
 		c.observe(p.w.leases[shard])
 		p.claims = append(p.claims, c)
 	}
-	p.publish = Publish{}
+	p.publish, p.holders = Publish{}, map[Shard]Identity{}
 	p.step(Joined{Identity: p.identity})
 	p.renew(p.identity, true)
 }
@@ -147,6 +172,27 @@ func (p *simProcess) step(event Event) {
 	for _, action := range p.machine.Step(event, p.w.now) {
 		p.do(action)
 	}
+	for shard := range p.replayDue {
+		p.w.fatalf("I5: %s admits shard %d without a replay", p.identity, shard)
+	}
+}
+
+// lookAtClaims tells the machine what its claims have seen of the Leases, now and then, as the
+// coordinator does.
+func (p *simProcess) lookAtClaims() {
+	p.w.after(p.w.timings.RetryPeriod/2, func() { p.run(p.lookAtClaims) })
+	bound := membership.BreakAfter(p.w.timings.LeaseDuration, p.w.timings.RetryPeriod)
+	isBehind := func(c *simClaim) bool { return c.lag() > bound }
+	if lagging := slices.ContainsFunc(p.claims, isBehind); lagging != p.lagging {
+		p.lagging = lagging
+		p.step(ClaimsLagging{Lagging: lagging})
+	}
+	for shard, c := range p.claims {
+		if before, told := p.holders[Shard(shard)]; !told || before != c.seen.holder {
+			p.holders[Shard(shard)] = c.seen.holder
+			p.step(HolderSeen{Shard: Shard(shard), Holder: c.seen.holder})
+		}
+	}
 }
 
 // canAct tells whether a call could start now that the guard lets through, or one is in flight.
@@ -172,7 +218,7 @@ func (p *simProcess) do(action Action) {
 		if p.claims[a.Shard].epoch != a.Epoch {
 			w.logf("%s admits %d under an old epoch", p.identity, a.Shard)
 		}
-		p.admitted[a.Shard] = true
+		p.admitted[a.Shard], p.replayDue[a.Shard] = true, true
 		delete(p.inFlight, a.Shard) // those that are left are like those to come
 		w.logf("%s admits %d epoch %s (%s)", p.identity, a.Shard, a.Epoch, a.Cause)
 	case StopAdmitting:
@@ -216,7 +262,7 @@ func (p *simProcess) do(action Action) {
 			})
 		}, func() { p.step(ExpiryVerified{Identity: a.Identity}) })
 	case ReadPlacement:
-		p.request(func() { p.readPlacement(nil) }, func() {})
+		p.request(func() { p.readPlacement() }, func() {})
 	case Rejoin:
 		p.rejoin()
 	case CollectPresence:
@@ -235,7 +281,12 @@ func (p *simProcess) do(action Action) {
 		p.finish()
 	case Refuse:
 		w.fatalf("%s refuses: %v", p.identity, a.Err)
-	case Replay, Relist:
+	case Replay:
+		if !p.admitted[a.Shard] {
+			w.fatalf("I5: %s replays shard %d before it admits it", p.identity, a.Shard)
+		}
+		delete(p.replayDue, a.Shard)
+	case Relist:
 	}
 }
 
@@ -309,24 +360,23 @@ func (p *simProcess) writePlacement(next placement.Placement) {
 		if p.w.p != nil {
 			stored = p.w.p.Version
 		}
-		if stored != next.Version {
-			p.readPlacement(fmt.Errorf("conflict"))
-			return
+		if p.w.garbled != "" {
+			stored = p.w.garbled
 		}
-		p.w.storeP(next)
-		p.readPlacement(nil)
+		if stored == next.Version {
+			p.w.storeP(next)
+		}
+		p.readPlacement(PlacementWritten{})
 	}, func() { p.step(PlacementWritten{Err: fmt.Errorf("API away")}) })
 }
 
-func (p *simProcess) readPlacement(err error) {
-	var seen *placement.Placement
-	if p.w.p != nil {
-		clone := p.w.p.Clone()
-		seen = &clone
-	}
+func (p *simProcess) readPlacement(after ...Event) {
+	seen := p.w.storedP()
 	p.answer(func() {
-		p.step(PlacementSeen{Placement: seen})
-		p.step(PlacementWritten{Err: err})
+		p.step(seen)
+		for _, event := range after {
+			p.step(event)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"container/heap"
+	"errors"
 	"fmt"
 	"math/rand"
 	"strconv"
@@ -28,6 +29,7 @@ type simWorld struct {
 	down       bool
 	p          *placement.Placement
 	lastP      placement.Placement // last that was stored, for I4
+	garbled    string              // version at which something else is stored in place of p
 	leases     []simLease
 	presences  map[Identity]PresenceSeen
 	replicas   int
@@ -125,9 +127,15 @@ func (w *simWorld) latency() time.Duration {
 	return time.Millisecond + time.Duration(w.rng.Intn(8))*time.Millisecond
 }
 
-// check asserts I1 and I6: at most one process can start a call for a shard, or has one in flight.
+// check asserts I1 and I6: at most one process can start a call for a shard, or has one in flight, and
+// none of them later than its renewals allow.
 func (w *simWorld) check() {
 	w.t.Helper()
+	for _, p := range w.processes {
+		if !p.gone() && !p.paused {
+			p.checkTimes()
+		}
+	}
 	for shard := range w.leases {
 		var acting *simProcess
 		for _, p := range w.processes {
@@ -156,20 +164,34 @@ func (w *simWorld) storeP(next placement.Placement) {
 	if err := next.Validate(); err != nil {
 		w.fatalf("I3: P is not valid: %v", err)
 	}
-	w.p, w.lastP = &next, next
+	w.p, w.lastP, w.garbled = &next, next, ""
 	w.logf("P %s expected=%d processes=%v deputies=%d", next.Version, len(next.Expected), next.Processes, len(next.Deputies))
 	w.broadcastP()
 }
 
 func (w *simWorld) broadcastP() {
 	for _, p := range w.processes {
-		var seen *placement.Placement
-		if w.p != nil {
-			clone := w.p.Clone()
-			seen = &clone
-		}
-		p.deliver(&p.placementAt, PlacementSeen{Placement: seen})
+		p.deliver(&p.placementAt, w.storedP())
 	}
+}
+
+// storedP is what a read of P answers.
+func (w *simWorld) storedP() Event {
+	switch {
+	case w.garbled != "":
+		return PlacementUnreadable{Version: w.garbled, Err: errors.New("edited by hand")}
+	case w.p != nil:
+		clone := w.p.Clone()
+		return PlacementSeen{Placement: &clone}
+	}
+	return PlacementSeen{}
+}
+
+// garbleP stores something that is not a placement.
+func (w *simWorld) garbleP() {
+	w.p, w.garbled = nil, w.nextVersion()
+	w.logf("P is garbled")
+	w.broadcastP()
 }
 
 func (w *simWorld) scale(replicas int) {
@@ -198,7 +220,7 @@ func (w *simWorld) confirm(identity Identity) {
 }
 
 func (w *simWorld) deleteP() {
-	w.p = nil
+	w.p, w.garbled = nil, ""
 	w.nextVersion()
 	w.logf("P deleted")
 	w.broadcastP()
@@ -208,7 +230,7 @@ func (w *simWorld) changeLease(shard Shard, lease simLease) {
 	lease.version = w.nextVersion()
 	w.leases[shard] = lease
 	for _, p := range w.processes {
-		p.later(&p.leaseAt, func() { p.claims[shard].observe(lease) })
+		p.later(&p.leaseAt, func() { p.claims[shard].watched(lease) })
 	}
 }
 

@@ -37,12 +37,17 @@ type Machine struct {
 	finished   bool
 	ready      bool
 
-	p            *placement.Placement // the last P that was read; nil if none ever was
-	absentSince  time.Time            // since when P is missing; zero while it is there
-	acting       []Identity           // by shard, from p
-	dirty        bool                 // something that P is computed from has changed
-	writing      bool
-	writeAgainAt time.Time
+	p           *placement.Placement // the last P that was read; nil if none ever was
+	absentSince time.Time            // since when P is missing or unreadable; zero while it is there
+	unreadable  string               // the version at which P cannot be read; empty if it can, or is missing
+	otherFormat bool                 // what cannot be read is another release's
+	// placementNews counts what was learnt about the stored P; newsAtWrite is that number when the
+	// present write began.
+	placementNews, newsAtWrite int
+	acting                     []Identity // by shard, from p
+	dirty                      bool       // something that P is computed from has changed
+	writing                    bool
+	writeAgainAt               time.Time
 
 	expected        []Member
 	expectedVersion string
@@ -53,7 +58,7 @@ type Machine struct {
 	observer   *membership.Observer
 	presences  map[Identity]PresenceSeen
 	verifying  map[Identity]time.Time
-	deaths     map[Identity]placement.DeathCause
+	deaths     map[Identity]string // observed and verified, with the version of the presence that was timed
 	terminated map[string][]string // termination messages by Pod UID
 	collected  map[Identity]bool
 
@@ -77,7 +82,7 @@ func NewMachine(config MachineConfig, now time.Time) *Machine {
 		observer:   membership.NewObserver(config.LeaseDuration, breakAfter),
 		presences:  map[Identity]PresenceSeen{},
 		verifying:  map[Identity]time.Time{},
-		deaths:     map[Identity]placement.DeathCause{},
+		deaths:     map[Identity]string{},
 		terminated: map[string][]string{},
 		collected:  map[Identity]bool{},
 		shards:     make([]shardState, config.Settings.Shards),
@@ -160,7 +165,12 @@ func (m *Machine) watchOne(identity Identity, now time.Time) {
 	if at, ok := m.observer.ExpiresAt(identity); ok {
 		m.wakeAt(at, now)
 	}
-	_, dead := m.deaths[identity]
+	timed, dead := m.deaths[identity]
+	if dead && (!expired || version != timed) {
+		// Seen again, or not timed without a break: what was proved holds no longer.
+		delete(m.deaths, identity)
+		dead = false
+	}
 	asked, verifying := m.verifying[identity]
 	if !expired || dead || verifying && now.Sub(asked) < m.config.LeaseDuration {
 		return

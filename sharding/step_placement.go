@@ -9,30 +9,54 @@ import (
 )
 
 // placementSeen takes over a P that is not older than the one known. A missing P changes nothing
-// in what the process does: it goes on with its last copy, from which P is created again.
+// in what the process does: it goes on with its last copy, from which P is created again. So does one
+// that cannot be read.
 func (m *Machine) placementSeen(p *placement.Placement, now time.Time) {
 	if p == nil {
-		if m.absentSince.IsZero() {
-			m.absentSince, m.dirty = now, true
+		if m.absentSince.IsZero() || m.unreadable != "" {
+			m.lost("", false, now)
 		}
 		return
 	}
 	if m.p != nil && isOlder(p.Version, m.p.Version) {
 		return
 	}
-	m.absentSince, m.newerSince = time.Time{}, time.Time{}
+	m.newerSince = time.Time{}
+	if m.unreadable == "" || isOlder(m.unreadable, p.Version) {
+		m.absentSince, m.unreadable, m.otherFormat = time.Time{}, "", false
+	}
 	if m.p != nil && m.p.Version == p.Version {
 		return
 	}
-	if p.Settings != m.config.Settings {
-		m.do(Refuse{Err: &placement.SettingsError{Ours: m.config.Settings, Theirs: p.Settings}})
-		return
-	}
 	m.p, m.dirty = p, true
+	m.placementNews++
 	for shard := range m.acting {
 		m.acting[shard], _ = p.ActingIdentity(Shard(shard))
 	}
 	m.collectDead()
+}
+
+// placementUnreadable notes that what is stored is not a placement. The process goes on with its last
+// copy, which is written over it. Other settings end the process: it must not act under its own.
+func (m *Machine) placementUnreadable(e PlacementUnreadable, now time.Time) {
+	var settings *placement.SettingsError
+	if errors.As(e.Err, &settings) {
+		m.do(Refuse{Err: e.Err})
+		return
+	}
+	if m.p != nil && !isOlder(m.p.Version, e.Version) || e.Version == m.unreadable || isOlder(e.Version, m.unreadable) {
+		return
+	}
+	m.lost(e.Version, errors.Is(e.Err, placement.ErrOtherFormat), now)
+}
+
+// lost notes that P is missing (no version) or cannot be read.
+func (m *Machine) lost(version string, otherFormat bool, now time.Time) {
+	if m.absentSince.IsZero() {
+		m.absentSince = now
+	}
+	m.unreadable, m.otherFormat, m.dirty = version, otherFormat, true
+	m.placementNews++
 }
 
 // collectDead has the presence Leases of dead processes deleted, and forgets those that P does not
@@ -74,18 +98,19 @@ func (m *Machine) concludePlacement(now time.Time) {
 	}
 	m.dirty = false
 	next := m.computePlacement(base)
-	if base.Version != "" && next.Equal(base) {
+	if m.absentSince.IsZero() && next.Equal(base) {
 		return
 	}
-	m.writing = true
+	m.writing, m.newsAtWrite = true, m.placementNews
 	m.do(WritePlacement{Placement: next})
 }
 
 // placementBase returns the P to start from: the one that is stored, the last copy where that was
-// deleted, or a new one where none was ever read and a Lease duration has passed in which those
-// who had read one could have created it again.
+// deleted or cannot be read, or a new one where none was ever read and a Lease duration has passed in
+// which those who had read one could have written it again. What another release has written is left
+// alone: two releases would overwrite each other's for ever.
 func (m *Machine) placementBase(now time.Time) (placement.Placement, bool) {
-	if m.p == nil && m.absentSince.IsZero() || !m.expectedKnown {
+	if m.p == nil && m.absentSince.IsZero() || !m.expectedKnown || m.otherFormat {
 		return placement.Placement{}, false
 	}
 	if m.p == nil {
@@ -94,11 +119,13 @@ func (m *Machine) placementBase(now time.Time) (placement.Placement, bool) {
 			m.wakeAt(from, now)
 			return placement.Placement{}, false
 		}
-		return placement.New(m.config.Settings, m.config.Timings), true
+		base := placement.New(m.config.Settings, m.config.Timings)
+		base.Version = m.unreadable
+		return base, true
 	}
 	base := m.p.Clone()
 	if !m.absentSince.IsZero() {
-		base.Version = ""
+		base.Version = m.unreadable
 	}
 	return base, true
 }
@@ -139,8 +166,8 @@ func (m *Machine) deathOf(process placement.Process) (placement.DeathCause, bool
 			return placement.Confirmed, true
 		}
 	}
-	cause, known := m.deaths[process.Identity]
-	return cause, known && process.State != placement.Dead
+	_, expired := m.deaths[process.Identity]
+	return placement.Expired, expired && process.State != placement.Dead
 }
 
 // recordSelf enters the own state. A process that P has named before and does not name any more, or
@@ -188,10 +215,11 @@ func (m *Machine) ownStates(known bool) []placement.State {
 	return states
 }
 
-// isInUse tells whether a dead identity must stay in P: a shard Lease may still name it.
+// isInUse tells whether a dead identity must stay in P: a shard Lease may still name it. While there
+// is a Lease that was not seen, that may be any.
 func (m *Machine) isInUse(identity Identity) bool {
 	for shard := range m.shards {
-		if m.shards[shard].holder == identity {
+		if !m.shards[shard].holderSeen || m.shards[shard].holder == identity {
 			return true
 		}
 	}

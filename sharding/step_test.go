@@ -177,6 +177,16 @@ func TestUncleanTakeoverSettles(t *testing.T) {
 	}
 }
 
+// A Lease that this process lost and takes up again comes from nobody else.
+func TestOwnClaimAcquiredAgainIsNoHandover(t *testing.T) {
+	s := newScript(t).holding()
+	s.step(ClaimChanged{Shard: 0, Type: claim.Lost, Epoch: "20"}, ClaimChanged{Shard: 0, Type: claim.Acquired, Epoch: "40", Again: true}).
+		want("StopAdmitting 0", "Revoke 0", "Admit 0", "Replay 0")
+	if admit := s.actions[2].(Admit); admit.Cause != CauseRecovered {
+		t.Errorf("admitted as %q, want recovered", admit.Cause)
+	}
+}
+
 func TestClaimInTrouble(t *testing.T) {
 	shard0 := func(kind claim.EventType) ClaimChanged { return ClaimChanged{Shard: 0, Type: kind, Epoch: "20"} }
 	cases := map[string]struct {
@@ -248,9 +258,8 @@ func TestPlacementNeverReadIsWaitedFor(t *testing.T) {
 
 func TestOtherSettingsAreRefused(t *testing.T) {
 	s := newScript(t).joined()
-	other := placement.New(Settings{Shards: 4, Hash: placement.HashFNV1aMix}, s.m.config.Timings)
-	other.Version = "10"
-	s.step(PlacementSeen{Placement: &other}).want("Refuse")
+	theirs := Settings{Shards: 4, Hash: placement.HashFNV1aMix}
+	s.step(PlacementUnreadable{Err: &placement.SettingsError{Ours: s.m.config.Settings, Theirs: theirs}}).want("Refuse")
 	var settings *placement.SettingsError
 	if err := s.actions[0].(Refuse).Err; !errors.As(err, &settings) || settings.Theirs.Shards != 4 {
 		t.Errorf("refused with %v, want a SettingsError", err)

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -64,12 +65,9 @@ func (c *coordinator) watchPlacement(ctx context.Context) {
 			if !ok {
 				return
 			}
-			p, err := c.store.Read(configMap)
-			if err != nil {
-				c.placementUnreadable(err)
-				return
+			if event := placementEvent(c.store.Read(configMap)); event != nil {
+				c.queue.put(event)
 			}
-			c.queue.put(PlacementSeen{Placement: &p})
 		},
 		gone: func() { c.queue.put(PlacementSeen{}) },
 		synced: func(empty bool) {
@@ -80,14 +78,23 @@ func (c *coordinator) watchPlacement(ctx context.Context) {
 	})
 }
 
-// placementUnreadable ends the process if P was made with other settings. Anything else that P
-// cannot be read for is reported: the process goes on with its last copy until that is mended.
-func (c *coordinator) placementUnreadable(err error) {
-	if isFinal(err) && c.s.Snapshot().Placement.Version == "" {
-		c.fail(err)
+// noteUnreadable says once for each version what becomes of a P that cannot be read.
+func (c *coordinator) noteUnreadable(e PlacementUnreadable) {
+	if e.Version == "" || e.Version == c.unreadable {
 		return
 	}
-	c.log.Error(err, "Going on with the last placement")
+	c.unreadable = e.Version
+	switch {
+	case errors.Is(e.Err, placement.ErrOtherFormat):
+		c.log.Error(e.Err, "Going on with the last placement until this process is replaced by the other release; "+
+			"if there is none, delete the ConfigMap, and it is written again")
+	case c.machine.p != nil:
+		c.log.Error(e.Err, "The stored placement cannot be read: writing the last copy over it")
+	default:
+		c.log.Error(e.Err, "The stored placement cannot be read, and this process has no copy: "+
+			"building it anew after a Lease duration, unless it is mended or another process has a copy",
+			"leaseDuration", c.options.LeaseDuration)
+	}
 }
 
 // watchExpected follows the StatefulSet's replicas, or reports the fixed list once.

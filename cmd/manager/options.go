@@ -112,7 +112,7 @@ func (o *Options) bind(flags *flag.FlagSet) {
 	flags.DurationVar(&o.HandoverTimeout, "handover-timeout", sharding.DefaultHandoverBound,
 		"How long a stopping process goes on working until others are ready to take its shards.")
 	flags.DurationVar(&o.ShutdownTimeout, "graceful-shutdown-timeout", sharding.DefaultManagerGrace,
-		"How long the whole stop may take; more than --handover-timeout.")
+		"How long the whole stop may take; more than --handover-timeout, a drain of 5s and half of --renew-deadline together.")
 	flags.DurationVar(&o.PodGrace, "pod-grace-period", sharding.DefaultPodGrace,
 		"The Pod's terminationGracePeriodSeconds; more than --graceful-shutdown-timeout.")
 
@@ -183,7 +183,18 @@ func (o Options) Validate() error {
 		errs = append(errs, errors.New("--installation is empty"))
 	}
 	if len(errs) == 0 {
-		return shardingOptions(o).Validate()
+		return namedByFlags(shardingOptions(o).Validate())
 	}
 	return errors.Join(errs...)
+}
+
+// namedByFlags is an error of the library's timings with their flags in place of its options.
+func namedByFlags(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.NewReplacer(
+		"LeaseDuration", "--lease-duration", "RenewDeadline", "--renew-deadline", "RetryPeriod", "--retry-period",
+		"HandoverBound", "--handover-timeout", "ManagerGrace", "--graceful-shutdown-timeout", "PodGrace", "--pod-grace-period",
+	).Replace(err.Error()))
 }

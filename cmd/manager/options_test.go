@@ -76,10 +76,11 @@ func TestExecuteRefuses(t *testing.T) {
 		"no workers":        {[]string{"--workers=-1"}, nil, exitUsage, "--workers is -1; it must be positive"},
 		"no lease duration": {[]string{"--lease-duration=0s"}, nil, exitUsage, "--lease-duration is 0s; it must be positive"},
 		"handover after the grace": {
-			[]string{"--handover-timeout=40s"}, inPod, exitUsage, "HandoverBound (40s) must be less than ManagerGrace (30s)",
+			[]string{"--handover-timeout=40s"}, inPod, exitUsage,
+			"--handover-timeout (40s) + DrainBound (5s) + one request (3.5s, half of --renew-deadline) must be less than --graceful-shutdown-timeout (30s)",
 		},
 		"deadline after expiry": {
-			[]string{"--renew-deadline=10s"}, inPod, exitUsage, "RenewDeadline 10s has to be below LeaseDuration 10s",
+			[]string{"--renew-deadline=10s"}, inPod, exitUsage, "--renew-deadline 10s has to be below --lease-duration 10s",
 		},
 		"bad LOG_LEVEL": {nil, map[string]string{"LOG_LEVEL": "loud"}, exitUsage, "reading LOG_LEVEL"},
 	}

@@ -25,19 +25,21 @@ type Claim struct {
 	mu     sync.Mutex // guards everything below
 	tenure tenure
 	seen   observation
-	// ownedUntil is when another process was last seen to own the Lease.
-	ownedUntil time.Time
-	echo       echo
-	own        *coordinationv1.Lease // as answered to the last own write
-	refused    error                 // the *SettingsError of what was last seen, or nil
-	lastErr    error                 // of the last request that failed since the last write
-	unsure     bool                  // a write may have been carried out although it failed
-	timer      *time.Timer           // wakes tick
-	current    *contest              // nil while the claim does not contend
-	elector    context.CancelFunc    // ends the elector; nil while none runs
-	queue      []Event               // not delivered yet
-	busy       bool                  // a goroutine delivers the queue
-	flushed    sync.Cond             // busy has become false; its lock is mu
+	// ownedUntil is when the Lease was last owned: when another was seen to, or the own tenure ended;
+	// ownedBySelf says that it was the latter.
+	ownedUntil  time.Time
+	ownedBySelf bool
+	echo        echo
+	own         *coordinationv1.Lease // as answered to the last own write
+	refused     error                 // the *SettingsError of what was last seen, or nil
+	lastErr     error                 // of the last request that failed since the last write
+	unsure      bool                  // a write may have been carried out although it failed
+	timer       *time.Timer           // wakes tick
+	current     *contest              // nil while the claim does not contend
+	elector     context.CancelFunc    // ends the elector; nil while none runs
+	queue       []Event               // not delivered yet
+	busy        bool                  // a goroutine delivers the queue
+	flushed     sync.Cond             // busy has become false; its lock is mu
 }
 
 // contest is one period of contending, from Start to Release or Stop.
@@ -211,17 +213,18 @@ func (c *Claim) see(lease *coordinationv1.Lease, version string) {
 }
 
 // noteOwner remembers when another process was last seen to own the Lease: at a renewal of its own, or
-// when it released it. It needs mu.
+// when it was released. It needs mu.
 func (c *Claim) noteOwner(lease *coordinationv1.Lease, now time.Time) {
 	holder := HolderOf(lease)
 	released := holder == "" && lease.Annotations[VacatedAnnotation] == string(Released)
 	if holder != "" && holder != c.o.Identity || released {
-		c.ownedUntil = now
+		c.ownedUntil, c.ownedBySelf = now, false
 	}
 }
 
-// OwnedUntil is until when another process owned the Lease as far as this one has seen, on the local
-// clock: its last renewal, or its release. Zero if none was seen to. A measure, not a promise.
+// OwnedUntil is until when the Lease was owned before the present tenure as far as this process has
+// seen, on the local clock: another's last renewal, a release, or the loss of an own tenure. Zero if it
+// never was. A measure, not a promise.
 func (c *Claim) OwnedUntil() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,13 @@ import (
 func (c *Claim) advance(notices []notice) {
 	now := c.o.Now()
 	for _, n := range notices {
-		e := Event{Shard: c.shard, Type: n.kind, Epoch: n.epoch, Unclean: n.unclean, Reason: n.reason, At: now}
+		e := Event{
+			Shard: c.shard, Type: n.kind, Epoch: n.epoch, Reason: n.reason, At: now,
+			Unclean: n.unclean, Again: n.again, Vacated: n.vacated,
+		}
+		if n.kind == Lost && n.reason != ReasonTaken {
+			c.ownedUntil, c.ownedBySelf = now, true
+		}
 		switch n.kind {
 		case Stalled, Expiring, Lost, Refused:
 			e.Err = c.lastErr

@@ -63,6 +63,11 @@ type Event struct {
 	// may still be on their way, so wait a moment before the first write. A Lease that this process
 	// itself was still stored as holder of, and one that was never held, are clean.
 	Unclean bool
+	// Vacated is set for Acquired: what the Lease said of how its last holder was removed, "Released"
+	// or an EmptyReason. Empty if no holder was removed.
+	Vacated EmptyReason
+	// Again is set for Acquired where nobody else had the Lease since this claim lost it.
+	Again bool
 	// Reason is set for Lost.
 	Reason Reason
 	// Err is what went wrong last: with Stalled, Expiring, Lost and Refused; may be nil.

@@ -20,8 +20,8 @@ const (
 	// ShardsAnnotation and HashAnnotation record the settings under which a Lease is used.
 	ShardsAnnotation = "sharding.example.com/shards"
 	HashAnnotation   = "sharding.example.com/hash"
-	// VacatedAnnotation is on a Lease whose holder was removed, and says how: "Released", or the
-	// EmptyReason.
+	// VacatedAnnotation is on a Lease whose holder was removed, and says how: "Released", which is said
+	// after a drain only, or the EmptyReason.
 	VacatedAnnotation = "sharding.example.com/vacated"
 )
 

@@ -103,7 +103,7 @@ func (c *Claim) write(
 	stamp(lease, c.o, c.shard)
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timings.ClientTimeout())
 	defer cancel()
-	w := write{sent: c.o.Now(), unclean: c.isUnclean()}
+	w := c.beginWrite()
 	answer, err := send(ctx, lease)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,11 +125,19 @@ func (c *Claim) write(
 	return answer, nil
 }
 
-// isUnclean says whether the Lease as it is known now was left without having been released.
-func (c *Claim) isUnclean() bool {
+// beginWrite notes when a write is sent, and in which state it finds the Lease.
+func (c *Claim) beginWrite() write {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return HolderOf(c.seen.lease) != c.o.Identity && !isClean(c.seen.lease)
+	own := HolderOf(c.seen.lease) == c.o.Identity
+	w := write{sent: c.o.Now(), found: found{
+		unclean: !own && !isClean(c.seen.lease),
+		again:   own && (c.ownedBySelf || c.tenure.phase != unheld),
+	}}
+	if c.seen.lease != nil {
+		w.vacated = EmptyReason(c.seen.lease.Annotations[VacatedAnnotation])
+	}
+	return w
 }
 
 // isUnsure says whether a write that failed so may have been carried out all the same.

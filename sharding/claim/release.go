@@ -17,7 +17,7 @@ import (
 func (c *Claim) Release(ctx context.Context) error {
 	c.halt()
 	c.mu.Lock()
-	lease := c.own
+	lease, how := c.own, c.tenure.vacancy(c.o.Now())
 	idle := c.tenure.phase == unheld && !c.unsure && HolderOf(c.seen.lease) != c.o.Identity
 	if c.tenure.phase == unheld {
 		lease = nil // the last own write proves nothing any more
@@ -27,7 +27,7 @@ func (c *Claim) Release(ctx context.Context) error {
 		return nil
 	}
 	for {
-		err := c.releaseOnce(ctx, lease)
+		err := c.releaseOnce(ctx, lease, how)
 		if err == nil {
 			return nil
 		}
@@ -39,7 +39,7 @@ func (c *Claim) Release(ctx context.Context) error {
 }
 
 // releaseOnce empties the given version of the Lease, or, for nil, what it reads now if that is its own.
-func (c *Claim) releaseOnce(ctx context.Context, lease *coordinationv1.Lease) error {
+func (c *Claim) releaseOnce(ctx context.Context, lease *coordinationv1.Lease, how string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *Claim) releaseOnce(ctx context.Context, lease *coordinationv1.Lease) er
 		}
 		lease = read
 	}
-	answer, err := vacate(ctx, c.o, lease, string(Released))
+	answer, err := vacate(ctx, c.o, lease, how)
 	if err != nil {
 		return err
 	}

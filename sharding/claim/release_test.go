@@ -228,3 +228,50 @@ func TestReleaseDuringTheAcquisition(t *testing.T) {
 		p.wantTold("")
 	})
 }
+
+// "Released" promises the next holder that nothing is on its way any more.
+func TestReleasedIsSaidAfterADrainOnly(t *testing.T) {
+	lose := func(p *process, api *shardingtest.Leases) {
+		api.SetFault(failing())
+		pass(11 * time.Second)
+		p.wantTold("Acquired Stalled Expiring Lost(Deadline)")
+		api.SetFault(nil)
+	}
+	cases := map[string]struct {
+		dead        bool // of the predecessor
+		before      func(p *process, api *shardingtest.Leases)
+		wantVacated string
+		wantUnclean bool
+	}{
+		"held":                           {false, func(*process, *shardingtest.Leases) {}, "Released", false},
+		"lost":                           {false, lose, "Undrained", true},
+		"just taken from a dead process": {true, func(*process, *shardingtest.Leases) {}, "Undrained", true},
+		"taken a while ago": {true, func(*process, *shardingtest.Leases) {
+			pass(3 * time.Second)
+		}, "Released", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := installed(t)
+				p := newProcess(t, api, alice)
+				if tc.dead {
+					heldBy(t, api, bob, 10)
+					p.dead = bob
+				}
+				p.start()
+				tc.before(p, api)
+				if err := p.Release(t.Context()); err != nil {
+					t.Fatalf("Release: %v", err)
+				}
+				if got := getLease(t, api).Annotations[claim.VacatedAnnotation]; got != tc.wantVacated {
+					t.Errorf("the Lease is vacated as %q, want %q", got, tc.wantVacated)
+				}
+				next := newProcess(t, api, alice2).start()
+				if got := next.last(claim.Acquired).Unclean; got != tc.wantUnclean {
+					t.Errorf("the next acquisition is unclean: %v, want %v", got, tc.wantUnclean)
+				}
+			})
+		})
+	}
+}

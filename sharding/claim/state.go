@@ -31,18 +31,19 @@ type tenure struct {
 	// silent is set while the claim is being given up: what is acquired then (a write whose answer came
 	// late) is not announced, it is released.
 	silent bool
-	// unclean is what Acquired says of the present epoch.
-	unclean bool
+	// found is in which state the Lease was acquired under the present epoch; began is when that was.
+	found found
+	began time.Time
 	// announced is set once Acquired was told for the present epoch.
 	announced bool
 }
 
 // notice is something that has happened to a tenure.
 type notice struct {
-	kind    EventType
-	epoch   Epoch
-	reason  Reason
-	unclean bool
+	kind   EventType
+	epoch  Epoch
+	reason Reason
+	found
 }
 
 func (t *tenure) deadline() time.Time {
@@ -61,7 +62,14 @@ func (t *tenure) isLive(now time.Time) bool {
 type write struct {
 	sent    time.Time
 	version string
-	unclean bool // it took the Lease without its having been released
+	found
+}
+
+// found is the state in which a write finds the Lease.
+type found struct {
+	unclean bool        // it was not released
+	again   bool        // it still names this process, which had held it before
+	vacated EmptyReason // what it says of how its last holder was removed
 }
 
 // wrote takes in a write whose answer came at now.
@@ -73,7 +81,7 @@ func (t *tenure) wrote(w write, now time.Time) []notice {
 	before := t.phase
 	t.sent, t.version = w.sent, w.version
 	if before == unheld {
-		t.phase, t.epoch, t.unclean, t.announced = held, Epoch(w.version), w.unclean, false
+		t.phase, t.epoch, t.found, t.began, t.announced = held, Epoch(w.version), w.found, now, false
 		out = append(out, t.announce()...)
 	} else {
 		t.phase = held
@@ -91,7 +99,7 @@ func (t *tenure) announce() []notice {
 		return nil
 	}
 	t.announced = true
-	return []notice{{kind: Acquired, epoch: t.epoch, unclean: t.unclean}}
+	return []notice{{kind: Acquired, epoch: t.epoch, found: t.found}}
 }
 
 // tick takes in that time has passed.
@@ -138,6 +146,14 @@ func (t *tenure) released() []notice {
 	epoch := t.epoch
 	t.phase, t.version, t.epoch = unheld, "", ""
 	return []notice{{kind: Released, epoch: epoch}}
+}
+
+// vacancy is how a Lease is left that is given back at now, after the drain of this tenure.
+func (t *tenure) vacancy(now time.Time) string {
+	if t.phase == unheld || t.found.unclean && now.Sub(t.began) < t.timings.RetryPeriod {
+		return string(Undrained)
+	}
+	return string(Released)
 }
 
 // isExitDue says whether, at now, calls still in flight have to end the process. It says so once.

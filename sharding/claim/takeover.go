@@ -13,6 +13,11 @@ import (
 // EmptyReason says why another process's Lease may be emptied.
 type EmptyReason string
 
+// Undrained is what VacatedAnnotation says of a Lease that its own holder has emptied although calls
+// may still be on their way: its claim was over before, so that nothing was drained under it, or it
+// had only just taken the Lease from another who did not release it.
+const Undrained EmptyReason = "Undrained"
+
 // Why a Lease may be emptied by a process that does not hold it.
 const (
 	EmptyExpired   EmptyReason = "Expired"   // unchanged for a Lease duration, by own observation

@@ -66,6 +66,16 @@ func TestTakeover(t *testing.T) {
 				if !e.Unclean {
 					t.Error("a takeover is not clean")
 				}
+				want := claim.EmptyExpired
+				switch tc.holder {
+				case tc.dead:
+					want = claim.EmptyConfirmed
+				case alice2:
+					want = claim.EmptyOwnPod
+				}
+				if e.Vacated != want {
+					t.Errorf("acquired from a holder that was removed as %q, want %q", e.Vacated, want)
+				}
 			})
 		})
 	}

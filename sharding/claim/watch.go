@@ -9,14 +9,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	waiting "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	"example.com/redis-operator/sharding/placement"
 )
 
-// watchTimeout is after how long the server ends a watch by itself, in seconds.
-const watchTimeout = 300
+const (
+	// watchTimeout is after how long the server ends a watch by itself, in seconds.
+	watchTimeout = 300
+	// shortWatch is a watch that ended at once: something refuses it, so the next waits.
+	shortWatch = time.Second
+)
 
 func (o Options) selector() string {
 	return labels.Set{InstallationLabel: o.Installation}.String()
@@ -26,6 +31,7 @@ func (o Options) selector() string {
 // and when the process's own renewals do not come back on the watch for RenewDeadline. It returns nil.
 func (s *Set) Run(ctx context.Context) error {
 	var broken time.Time // since when nothing is known; zero before the first list
+	backoff := s.o.watchBackoff()
 	for ctx.Err() == nil {
 		version, err := s.list(ctx, broken)
 		if err != nil {
@@ -35,9 +41,22 @@ func (s *Set) Run(ctx context.Context) error {
 			wait(ctx, s.o.Timings.RetryPeriod/4)
 			continue
 		}
+		began := s.o.Now()
 		broken = s.watch(ctx, version)
+		if s.o.Now().Sub(began) >= shortWatch {
+			backoff = s.o.watchBackoff()
+		} else {
+			wait(ctx, backoff.Step())
+		}
 	}
 	return nil
+}
+
+// watchBackoff is the pauses between watches that end at once: as reflectors make them, but always
+// shorter than a retry period, so that the lists between them still time every Lease without a break.
+func (o Options) watchBackoff() waiting.Backoff {
+	longest := o.Timings.RetryPeriod * 3 / 4
+	return waiting.Backoff{Duration: min(800*time.Millisecond, longest), Factor: 1.5, Jitter: 0.2, Steps: 10, Cap: longest}
 }
 
 // list shows the claims all Leases as they are now. If nothing was known of them for longer than a
@@ -82,9 +101,7 @@ func (s *Set) watch(ctx context.Context, version string) time.Time {
 		AllowWatchBookmarks: true, TimeoutSeconds: ptr.To(int64(watchTimeout)),
 	})
 	if err != nil {
-		broken := s.o.Now()
-		wait(ctx, s.o.Timings.RetryPeriod/4)
-		return broken
+		return s.o.Now()
 	}
 	defer w.Stop()
 	ticker := time.NewTicker(s.o.Timings.RetryPeriod)

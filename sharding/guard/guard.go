@@ -138,24 +138,36 @@ func (g *Guard) StopAdmitting(number placement.Shard) {
 	}
 }
 
-// Drain closes a shard to new requests, has Check answer ErrDraining, and waits until no mutating
-// call of the present or an earlier epoch is in flight. Requests in flight are not waited for: they can
-// only read from then on. When ctx ends first it returns an error with the count, and the shard goes
-// on draining until Admit or Revoke.
+// Drain is StartDrain, and waits.
 func (g *Guard) Drain(ctx context.Context, number placement.Shard) error {
+	return g.StartDrain(number)(ctx)
+}
+
+// StartDrain closes a shard to new requests and has Check answer ErrDraining, until Admit or Revoke.
+// What it returns waits until no mutating call of the present or an earlier epoch is in flight, and
+// closes nothing: it may run late. Requests in flight are not waited for, since they can only read
+// from then on. When ctx ends first it returns an error with the count, and the shard goes on draining.
+func (g *Guard) StartDrain(number placement.Shard) (wait func(ctx context.Context) error) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	s := g.shard(number)
 	if s.current != nil {
 		s.current.mode = draining
 	}
-	before := append([]*tenure(nil), s.all...) // not those that begin meanwhile
+	before := slices.Clone(s.all) // not those that begin meanwhile
+	return func(ctx context.Context) error { return g.waitFor(ctx, number, before) }
+}
+
+// waitFor waits for the mutating calls of some tenures of a shard.
+func (g *Guard) waitFor(ctx context.Context, number placement.Shard, before []*tenure) error {
+	g.mu.Lock()
 	for {
 		n := mutatingOf(before)
 		if n == 0 {
 			g.mu.Unlock()
 			return nil
 		}
-		changed := s.waitForChange()
+		changed := g.shard(number).waitForChange()
 		g.mu.Unlock()
 		select {
 		case <-changed:

@@ -247,6 +247,26 @@ func TestDrainOverruns(t *testing.T) {
 	})
 }
 
+// Waiting that begins late closes nothing: by then the shard may be admitted again.
+func TestDrainClosesWhenItIsStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.admit("5")
+		ctx, leave := r.enter()
+		defer leave()
+		wait := r.StartDrain(r.shard)
+		r.wantCheck(ctx, guard.ErrDraining)
+		r.admit("5")
+		if err := wait(t.Context()); err != nil {
+			t.Fatalf("waiting: %v", err)
+		}
+		r.wantCheck(ctx, nil)
+		if !r.Admits(r.shard) {
+			t.Error("waiting for a drain has closed a shard that is admitted again")
+		}
+	})
+}
+
 // Accounting is by epoch: calls of a later epoch keep no drain of an earlier one waiting, and those of
 // an earlier one keep the drain of a later one.
 func TestDrainByEpoch(t *testing.T) {

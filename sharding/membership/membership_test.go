@@ -184,3 +184,24 @@ func TestFailedRenewals(t *testing.T) {
 		})
 	}
 }
+
+// Watches that end at once are begun again with a pause; the lists between them show what there is.
+func TestWatchesThatEndAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := shardingtest.NewLeases()
+		deaf := &shardingtest.Deaf{LeasesGetter: api}
+		p := start(t, deaf, "op-0_u_n")
+		defer p.end()
+		before := deaf.Watches.Load()
+		other := start(t, api, "op-1_u_n")
+		defer other.end()
+		<-time.After(10 * retry)
+		synctest.Wait()
+		if n := deaf.Watches.Load() - before; n < 10 || n > 30 {
+			t.Errorf("%d watches in ten retry periods", n)
+		}
+		if p.view("op-1_u_n").Version == "" {
+			t.Error("the other process was not seen")
+		}
+	})
+}

@@ -16,6 +16,10 @@ import (
 // not know a field would lose it with its next write.
 const format = 1
 
+// ErrOtherFormat is wrapped by the error of a placement that another release has written, in a format
+// that this one does not know.
+var ErrOtherFormat = errors.New("written by another release")
+
 // FieldError says what is wrong with which field.
 type FieldError struct {
 	Field   string // path in the serialised form, such as processes[2].state
@@ -128,8 +132,12 @@ func decodeDocument(data []byte) (document, error) {
 	if err := json.Unmarshal(data, &version); err != nil {
 		return document{}, jsonError(err)
 	}
-	if version.Format == nil || *version.Format != format {
-		return document{}, &FieldError{Field: "format", Problem: fmt.Sprintf("only %d is known", format)}
+	unknown := &FieldError{Field: "format", Problem: fmt.Sprintf("only %d is known", format)}
+	if version.Format == nil {
+		return document{}, unknown
+	}
+	if *version.Format != format {
+		return document{}, fmt.Errorf("%w in format %d: %w", ErrOtherFormat, *version.Format, unknown)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()

@@ -25,6 +25,23 @@ var ErrMissing = errors.New("placement does not exist")
 // somebody else since it was seen missing.
 var ErrConflict = errors.New("placement was changed by another process")
 
+// UnreadableError says that what is stored is not a placement: it was edited by hand, say. It is not
+// returned for other settings, which are a *SettingsError. It wraps what is wrong, a *FieldError
+// mostly, or ErrOtherFormat.
+type UnreadableError struct {
+	ConfigMap string
+	Version   string // resourceVersion of the object that cannot be read
+	Err       error
+}
+
+// Error names the object first.
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("reading ConfigMap %s: %v", e.ConfigMap, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // ConfigMaps is what a Store needs of the API. The typed client of one namespace,
 // clientset.CoreV1().ConfigMaps(namespace), is one.
 type ConfigMaps interface {
@@ -50,7 +67,8 @@ func NewStore(configMaps ConfigMaps, installation string, settings Settings) *St
 func ConfigMapName(installation string) string { return installation + "-placement" }
 
 // Load reads P from the API server. It returns ErrMissing if there is none, a *SettingsError if it
-// was made with other settings, a *FieldError if it is not a placement, and the API's own errors.
+// was made with other settings, an *UnreadableError if it is not a placement, and the API's own
+// errors.
 func (s *Store) Load(ctx context.Context) (Placement, error) {
 	configMap, err := s.configMaps.Get(ctx, ConfigMapName(s.installation), metav1.GetOptions{})
 	if err != nil {
@@ -61,27 +79,34 @@ func (s *Store) Load(ctx context.Context) (Placement, error) {
 
 // Read takes P out of a ConfigMap that a watch has delivered, with the errors of Load.
 func (s *Store) Read(configMap *corev1.ConfigMap) (Placement, error) {
+	p, err := s.decode(configMap)
+	var settings *SettingsError
+	switch {
+	case errors.As(err, &settings):
+		return Placement{}, fmt.Errorf("reading ConfigMap %s: %w", configMap.Name, err)
+	case err != nil:
+		return Placement{}, &UnreadableError{ConfigMap: configMap.Name, Version: configMap.ResourceVersion, Err: err}
+	}
+	p.Version = configMap.ResourceVersion
+	return p, nil
+}
+
+func (s *Store) decode(configMap *corev1.ConfigMap) (Placement, error) {
 	data, ok := configMap.Data[DataKey]
 	if !ok {
-		return Placement{}, fmt.Errorf("reading ConfigMap %s: %w", configMap.Name,
-			&FieldError{Field: "data", Problem: "no key " + DataKey})
+		return Placement{}, &FieldError{Field: "data", Problem: "no key " + DataKey}
 	}
 	if s.settings != (Settings{}) {
 		theirs, err := decodeSettings([]byte(data))
 		if err != nil {
-			return Placement{}, fmt.Errorf("reading ConfigMap %s: %w", configMap.Name, err)
+			return Placement{}, err
 		}
-		if theirs != s.settings {
-			return Placement{}, fmt.Errorf("reading ConfigMap %s: %w", configMap.Name,
-				&SettingsError{Ours: s.settings, Theirs: theirs})
+		// Settings that no installation can have are a broken object, not another installation.
+		if theirs != s.settings && theirs.Hash != "" && theirs.Shards >= 1 && theirs.Shards <= MaxShards {
+			return Placement{}, &SettingsError{Ours: s.settings, Theirs: theirs}
 		}
 	}
-	p, err := Decode([]byte(data))
-	if err != nil {
-		return Placement{}, fmt.Errorf("reading ConfigMap %s: %w", configMap.Name, err)
-	}
-	p.Version = configMap.ResourceVersion
-	return p, nil
+	return Decode([]byte(data))
 }
 
 // Create writes P where there is none and returns it with its version. It returns ErrConflict if

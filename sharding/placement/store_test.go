@@ -152,18 +152,27 @@ func TestStoreRefuses(t *testing.T) {
 		"no key":           {data: map[string]string{"other": "x"}, settings: ours, wantField: "data"},
 		"another format":   {data: map[string]string{DataKey: `{"format":3}`}, settings: ours, wantField: "format"},
 		"a broken field":   {data: map[string]string{DataKey: `{"format":1,"shards":16,"hash":"fnv1a64-mix","expected":["_"]}`}, settings: ours, wantField: "expected[0]"},
+		"no settings":      {data: map[string]string{DataKey: `{"format":1}`}, settings: ours, wantField: "shards"},
 		"a field too many": {data: map[string]string{DataKey: `{"format":1,"shards":true}`}, settings: ours, wantField: "shards"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			fake := &fakeConfigMaps{}
-			fake.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigMapName("x")}, Data: tc.data})
+			stored := fake.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigMapName("x")}, Data: tc.data})
 			_, err := NewStore(fake, "x", tc.settings).Load(t.Context())
 			var settingsError *SettingsError
 			if tc.wantTheirs == (Settings{}) {
 				wantFieldError(t, err, tc.wantField)
 			} else if !errors.As(err, &settingsError) || settingsError.Ours != tc.settings || settingsError.Theirs != tc.wantTheirs {
 				t.Errorf("got %v, want a SettingsError of %s and %s", err, tc.settings, tc.wantTheirs)
+			}
+			var unreadable *UnreadableError
+			if isUnreadable := errors.As(err, &unreadable); isUnreadable != (tc.wantField != "") ||
+				isUnreadable && unreadable.Version != stored.ResourceVersion {
+				t.Errorf("got %v, want an UnreadableError with the version for what is no placement", err)
+			}
+			if errors.Is(err, ErrOtherFormat) != (name == "another format") {
+				t.Errorf("got %v", err)
 			}
 			if err != nil && !strings.Contains(err.Error(), "x-placement") {
 				t.Errorf("%q does not name the ConfigMap", err)

@@ -1,0 +1,52 @@
+package claim_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/redis-operator/sharding/claim"
+)
+
+// A Lease that was lost and is taken up again was owned by its own process until the loss, and by no
+// predecessor.
+func TestOwnLeaseIsTakenUpAgain(t *testing.T) {
+	cases := map[string]struct {
+		meanwhile  func(t *testing.T, p *process)
+		wantAgain  bool
+		wantBefore time.Duration // from the loss to when the Lease was last owned
+	}{
+		"still its own": {func(*testing.T, *process) {}, true, 0},
+		"another had it": {func(t *testing.T, p *process) {
+			heldBy(t, p.api, bob, 10)
+			pass(3 * time.Second)
+			p.dead = bob
+			p.Reconsider()
+		}, false, 4 * time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newProcess(t, installed(t), alice).start()
+				if p.last(claim.Acquired).Again || !p.OwnedUntil().IsZero() {
+					t.Errorf("the first acquisition is one after %s, again: %v", p.OwnedUntil(), p.last(claim.Acquired).Again)
+				}
+				pass(time.Hour)
+				p.api.SetFault(failing())
+				pass(15 * time.Second)
+				p.wantTold("Acquired Stalled Expiring Lost(Deadline)")
+				lost := p.last(claim.Lost).At
+				p.api.SetFault(nil)
+				tc.meanwhile(t, p)
+				pass(5 * time.Second)
+				p.wantTold("Acquired Stalled Expiring Lost(Deadline) Acquired")
+				if got := p.last(claim.Acquired).Again; got != tc.wantAgain {
+					t.Errorf("acquired again: %v, want %v", got, tc.wantAgain)
+				}
+				if got := p.OwnedUntil().Sub(lost); got < tc.wantBefore || got > tc.wantBefore+4*time.Second {
+					t.Errorf("owned until %s after the loss, want %s to 4 s more", got, tc.wantBefore)
+				}
+			})
+		})
+	}
+}
