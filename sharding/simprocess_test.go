@@ -45,7 +45,7 @@ func (w *simWorld) start(member Member) *simProcess {
 	}
 	p.machine = NewMachine(MachineConfig{
 		Member: member, Settings: w.settings, Timings: w.timings,
-		HandoverBound: DefaultHandoverBound, DrainBound: DefaultDrainBound,
+		HandoverBound: DefaultHandoverBound, DrainBound: DefaultDrainBound, FoldEvery: simFoldEvery,
 	}, w.now)
 	w.processes = append(w.processes, p)
 	p.join()
@@ -65,6 +65,7 @@ func (w *simWorld) start(member Member) *simProcess {
 		p.step(terminated)
 	}
 	w.after(20*time.Millisecond, func() { p.run(func() { p.step(DirectorySynced{}) }) })
+	p.measure()
 	return p
 }
 
@@ -95,7 +96,7 @@ func (p *simProcess) renew(identity Identity, again bool) {
 	content := p.publish
 	p.request(func() {
 		p.w.changePresence(PresenceSeen{
-			Identity: identity, Version: "new", Placement: content.Placement, Warmed: content.Warmed,
+			Identity: identity, Version: "new", Placement: content.Placement, Warmed: content.Warmed, Costs: content.Costs,
 		})
 		version := p.w.presences[identity].Version
 		p.answer(func() { p.step(PresenceRenewed{Version: version}) })
@@ -313,6 +314,7 @@ func (p *simProcess) writePlacement(next placement.Placement) {
 			p.readPlacement(fmt.Errorf("conflict"))
 			return
 		}
+		p.w.checkFold(p.identity, next)
 		p.w.storeP(next)
 		p.readPlacement(nil)
 	}, func() { p.step(PlacementWritten{Err: fmt.Errorf("API away")}) })

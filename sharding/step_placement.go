@@ -28,6 +28,7 @@ func (m *Machine) placementSeen(p *placement.Placement, now time.Time) {
 		m.do(Refuse{Err: &placement.SettingsError{Ours: m.config.Settings, Theirs: p.Settings}})
 		return
 	}
+	m.noteWeights(p, now)
 	m.p, m.dirty = p, true
 	for shard := range m.acting {
 		m.acting[shard], _ = p.ActingIdentity(Shard(shard))
@@ -73,7 +74,7 @@ func (m *Machine) concludePlacement(now time.Time) {
 		return
 	}
 	m.dirty = false
-	next := m.computePlacement(base)
+	next := m.computePlacement(base, now)
 	if base.Version != "" && next.Equal(base) {
 		return
 	}
@@ -104,7 +105,7 @@ func (m *Machine) placementBase(now time.Time) (placement.Placement, bool) {
 }
 
 // computePlacement returns what this process would have P say.
-func (m *Machine) computePlacement(base placement.Placement) placement.Placement {
+func (m *Machine) computePlacement(base placement.Placement, now time.Time) placement.Placement {
 	next := base
 	apply := func(changed placement.Placement, err error) {
 		if err == nil {
@@ -119,7 +120,7 @@ func (m *Machine) computePlacement(base placement.Placement) placement.Placement
 			apply(next.MarkDead(process.Identity, cause))
 		}
 	}
-	next = m.recordSelf(next)
+	next = m.foldWeights(m.recordSelf(next), now)
 	if !next.Equal(base) {
 		version := next.Version
 		next = next.Prune(func(identity Identity) bool { return m.isInUse(identity) })
