@@ -35,6 +35,20 @@ func (p Placement) weightOf(shard Shard) int64 {
 	return min(max(p.Weights[shard], 1), MaxWeight)
 }
 
+// BoundOfWeights is what no member is to weigh more than: WeightBound times the mean or the heaviest
+// shard, whichever is more. It is 0 where P records no weights or expects nobody.
+func (p Placement) BoundOfWeights() float64 {
+	if len(p.Weights) == 0 || len(p.Expected) == 0 {
+		return 0
+	}
+	total, heaviest := int64(0), int64(0)
+	for shard := range Shard(p.Shards) {
+		total += p.weightOf(shard)
+		heaviest = max(heaviest, p.weightOf(shard))
+	}
+	return WeightBound * max(float64(total)/float64(len(p.Expected)), float64(heaviest))
+}
+
 // computeWeightedHomes gives every shard a home where P records weights. Homes stay what they are;
 // shards without one go, the heaviest first, to the member with the least weight. A member that P
 // does not expect yet is filled, from those with most, up to what it would have if all were even.
