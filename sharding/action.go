@@ -44,6 +44,7 @@ type ReadPlacement struct{}
 type Publish struct {
 	Placement string
 	Warmed    []Shard
+	Costs     map[Shard]placement.Cost // must not be changed
 	Urgent    bool
 }
 

@@ -85,7 +85,7 @@ func (c *coordinator) begin(ctx context.Context) {
 	now := time.Now()
 	c.machine = NewMachine(MachineConfig{
 		Member: Member(c.options.Member), Settings: c.options.settings(), Timings: c.options.timings(),
-		HandoverBound: c.options.HandoverBound, DrainBound: c.options.DrainBound,
+		HandoverBound: c.options.HandoverBound, DrainBound: c.options.DrainBound, FoldEvery: foldEvery,
 	}, now)
 	c.timer = time.NewTimer(0)
 	c.running.Go(func() { c.watchPlacement(c.work) })
@@ -177,6 +177,18 @@ func (c *coordinator) look() {
 			c.step(HolderSeen{Shard: shard, Holder: holder})
 		}
 	}
+	if now := time.Now(); c.s.costs.isDue(now) {
+		c.step(CostsMeasured{Costs: c.s.costs.measure(now, c.options.Shards, c.rootObjects())})
+	}
+}
+
+// rootObjects counts the root objects in each shard.
+func (c *coordinator) rootObjects() map[Shard]int {
+	objects := make(map[Shard]int)
+	for namespace, count := range c.directory.All() {
+		objects[c.s.ShardOf(namespace)] += count
+	}
+	return objects
 }
 
 // fail ends the process with the first error that it is called with.

@@ -13,6 +13,7 @@
 //	member     a Pod name that is expected to work: the ordinals below spec.replicas
 //	           (live when P records a serving identity under it)
 //	placement  the one published object P: settings, processes with their state, homes, deputies
+//	weight     what a shard costs, folded into P from what its holders publish every few minutes
 //	home       the member that placement gives a shard to
 //	deputy     the member that acts while the home is not live
 //	claim      a process holding a shard's Lease; its epoch is the resourceVersion of the write
@@ -32,11 +33,13 @@
 //     250 ms at p99. Death confirmed by the kubelet's status: under 2 s from that status.
 //     Unconfirmed death: Lease duration + 2 s.
 //   - I3 agreement: placement is an object in the API; an equal version means an equal placement.
-//     It is a function of P, the expected members and the recorded states, never of a replica's
-//     cache, its clock, or who happens to hold a Lease at the moment.
-//   - I4 stability: every member's home count is floor or ceil of the mean and a change of members
-//     moves exactly the optimum. Failures and restarts move no home: a restarted Pod gets its own
-//     shards back, so a shard moves at most twice in a rolling restart.
+//     It is a function of P, the expected members, the recorded states and the published weights,
+//     never of a replica's cache, its clock, or who happens to hold a Lease at the moment.
+//   - I4 stability: without weights every member's home count is floor or ceil of the mean and a
+//     change of members moves exactly the optimum; with weights the bound is 1.15 x max(mean,
+//     heaviest shard) of weight instead, and a change moves no more than the greedy rule of
+//     docs/design/0002-placement.md needs. Failures and restarts move no home in either case: a
+//     restarted Pod gets its own shards back, so a shard moves at most twice in a rolling restart.
 //   - I5 completeness: on acquiring a shard every root object in it is reconciled at least once; a
 //     key of a shard that is not held is dropped when it is taken from the queue, and its timers
 //     with it; nothing of it stays cached.

@@ -56,6 +56,7 @@ type PresenceSeen struct {
 	Version   string // resourceVersion of the Lease; empty: it is gone
 	Placement string // version of P that the process has seen
 	Warmed    []Shard
+	Costs     map[Shard]placement.Cost // of the shards that it holds
 }
 
 // PresenceRenewed says that an own renewal was written and answered with this version.

@@ -50,7 +50,7 @@ func (c *coordinator) performMembership(action Action) {
 	case ReadPlacement:
 		c.running.Go(func() { c.readPlacement() })
 	case Publish:
-		c.members.Publish(a.Placement, a.Warmed, a.Urgent)
+		c.members.Publish(a.Placement, a.Warmed, a.Costs, a.Urgent)
 	case VerifyExpiry:
 		c.running.Go(func() { c.verifyExpiry(a) })
 	case CollectPresence:

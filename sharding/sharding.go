@@ -53,6 +53,7 @@ type Sharding struct {
 	guard     *guard.Guard
 	metrics   *metrics
 	firstWork *firstWork
+	costs     *costMeter
 	scopes    atomic.Pointer[scopes]
 	cache     atomic.Pointer[scopedcache.Cache]
 	snapshot  atomic.Pointer[Snapshot]
@@ -66,11 +67,12 @@ func New(config *rest.Config, options Options) (*Sharding, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the sharding options: %w", err)
 	}
-	s := &Sharding{options: options, config: config, metrics: newMetrics()}
+	s := &Sharding{options: options, config: config, metrics: newMetrics(), costs: newCostMeter()}
 	s.firstWork = newFirstWork(s.metrics)
 	gate, err := guard.New(guard.Options{
 		Settings: options.settings(), ShardLabel: options.ShardLabel,
-		CancelLead: options.claimTimings().CancelLead, Exempt: options.Exempt, Observer: s.firstWork,
+		CancelLead: options.claimTimings().CancelLead, Exempt: options.Exempt,
+		Observer: workObserver{firstWork: s.firstWork, costs: s.costs},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the guard: %w", err)

@@ -55,7 +55,7 @@ func (w *simWorld) start(member Member) *simProcess {
 	}
 	p.machine = NewMachine(MachineConfig{
 		Member: member, Settings: w.settings, Timings: w.timings,
-		HandoverBound: DefaultHandoverBound, DrainBound: DefaultDrainBound,
+		HandoverBound: DefaultHandoverBound, DrainBound: DefaultDrainBound, FoldEvery: simFoldEvery,
 	}, w.now)
 	w.processes = append(w.processes, p)
 	p.join()
@@ -71,6 +71,7 @@ func (w *simWorld) start(member Member) *simProcess {
 		p.step(terminated)
 	}
 	w.after(20*time.Millisecond, func() { p.run(func() { p.step(DirectorySynced{}) }) })
+	p.measure()
 	return p
 }
 
@@ -120,7 +121,7 @@ func (p *simProcess) renew(identity Identity, again bool) {
 	content := p.publish
 	p.request(func() {
 		p.w.changePresence(PresenceSeen{
-			Identity: identity, Version: "new", Placement: content.Placement, Warmed: content.Warmed,
+			Identity: identity, Version: "new", Placement: content.Placement, Warmed: content.Warmed, Costs: content.Costs,
 		})
 		version := p.w.presences[identity].Version
 		p.answer(func() { p.step(PresenceRenewed{Version: version}) })
@@ -364,6 +365,7 @@ func (p *simProcess) writePlacement(next placement.Placement) {
 			stored = p.w.garbled
 		}
 		if stored == next.Version {
+			p.w.checkFold(p.identity, next)
 			p.w.storeP(next)
 		}
 		p.readPlacement(PlacementWritten{})

@@ -38,6 +38,11 @@ type simWorld struct {
 	pods       map[Member]string // UID of the Pod that there is now
 	nextPod    int
 
+	costs     map[Shard]placement.Cost // what the shards cost now
+	weightsAt time.Time                // when P's weights changed last
+	folds     int                      // changes of P's weights
+	foldMoves int                      // homes that moved with them
+
 	neverOverruns bool // drains end in time
 	processes     []*simProcess
 	trace         []string
@@ -80,6 +85,7 @@ func newSimWorld(t *testing.T, seed int64, shards, replicas int) *simWorld {
 		},
 		leases:    make([]simLease, shards),
 		presences: map[Identity]PresenceSeen{},
+		costs:     map[Shard]placement.Cost{},
 		pods:      map[Member]string{},
 		replicas:  replicas, replicasAt: "1", version: 1,
 	}
@@ -151,12 +157,12 @@ func (w *simWorld) check() {
 }
 
 // storeP stores a new P and asserts I4: homes move by the optimum when the expected members
-// change, and not otherwise.
+// change, and not otherwise. With weights see checkFold.
 func (w *simWorld) storeP(next placement.Placement) {
 	w.t.Helper()
 	before := w.lastP
 	next.Version = w.nextVersion()
-	if len(before.Homes) > 0 && len(before.Expected) > 0 {
+	if len(before.Homes) > 0 && len(before.Expected) > 0 && len(before.Weights) == 0 && len(next.Weights) == 0 {
 		if moved, optimal := before.Moves(next), before.OptimalMoves(next.Expected); moved != optimal {
 			w.fatalf("I4: %d homes moved from %v to %v, optimal are %d", moved, before.Expected, next.Expected, optimal)
 		}
@@ -164,8 +170,11 @@ func (w *simWorld) storeP(next placement.Placement) {
 	if err := next.Validate(); err != nil {
 		w.fatalf("I3: P is not valid: %v", err)
 	}
+	if again := placement.Place(next, next.Expected); !again.Equal(next) {
+		w.fatalf("I3: P is not what Place gives: %d homes would move", next.Moves(again))
+	}
 	w.p, w.lastP, w.garbled = &next, next, ""
-	w.logf("P %s expected=%d processes=%v deputies=%d", next.Version, len(next.Expected), next.Processes, len(next.Deputies))
+	w.logf("P %s expected=%d processes=%v deputies=%d weights=%v", next.Version, len(next.Expected), next.Processes, len(next.Deputies), next.Weights)
 	w.broadcastP()
 }
 

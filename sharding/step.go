@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,8 @@ type MachineConfig struct {
 	// HandoverBound is how long a stopping process waits for winners to be warm, DrainBound how
 	// long the edge lets one drain take.
 	HandoverBound, DrainBound time.Duration
+	// FoldEvery is the shortest time between two changes of the weights in P.
+	FoldEvery time.Duration
 }
 
 // Machine decides for one process what it does about placement, membership and its shards. It is
@@ -48,6 +51,11 @@ type Machine struct {
 	dirty                      bool       // something that P is computed from has changed
 	writing                    bool
 	writeAgainAt               time.Time
+
+	costs        map[Shard]placement.Cost // of the shards that are held, as published
+	weightsSince time.Time                // since when P's weights are what they are
+	folding      bool                     // P's weights are to be computed anew
+	foldTriedAt  time.Time
 
 	expected        []Member
 	expectedVersion string
@@ -97,6 +105,7 @@ func (m *Machine) Step(event Event, now time.Time) []Action {
 	}
 	event.apply(m, now)
 	m.watchOthers(now)
+	m.considerFolding(now)
 	m.concludePlacement(now)
 	m.concludeLife(now)
 	for shard := range m.shards {
@@ -261,19 +270,20 @@ func (m *Machine) concludeStop(now time.Time) {
 	}
 }
 
-// concludePresence publishes the version of P that was seen, and the shards for which this process
-// is warm and waits. Only what a loser may wait for is urgent.
+// concludePresence publishes the version of P that was seen, the shards for which this process is
+// warm and waits, and what those cost that it holds. Only what a loser may wait for is urgent.
 func (m *Machine) concludePresence() {
 	if m.self == "" || m.p == nil {
 		return
 	}
-	next := Publish{Placement: m.p.Version}
+	next := Publish{Placement: m.p.Version, Costs: m.costs}
 	for shard := range m.shards {
 		if m.wants(Shard(shard)) && m.shards[shard].scopes == scopesWarm && m.shards[shard].claim == claimContending {
 			next.Warmed = append(next.Warmed, Shard(shard))
 		}
 	}
-	if next.Placement == m.published.Placement && slices.Equal(next.Warmed, m.published.Warmed) {
+	if next.Placement == m.published.Placement && slices.Equal(next.Warmed, m.published.Warmed) &&
+		maps.Equal(next.Costs, m.published.Costs) {
 		return
 	}
 	known := m.published.Warmed

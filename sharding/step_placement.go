@@ -28,6 +28,7 @@ func (m *Machine) placementSeen(p *placement.Placement, now time.Time) {
 	if m.p != nil && m.p.Version == p.Version {
 		return
 	}
+	m.noteWeights(p, now)
 	m.p, m.dirty = p, true
 	m.placementNews++
 	for shard := range m.acting {
@@ -97,7 +98,7 @@ func (m *Machine) concludePlacement(now time.Time) {
 		return
 	}
 	m.dirty = false
-	next := m.computePlacement(base)
+	next := m.computePlacement(base, now)
 	if m.absentSince.IsZero() && next.Equal(base) {
 		return
 	}
@@ -131,7 +132,7 @@ func (m *Machine) placementBase(now time.Time) (placement.Placement, bool) {
 }
 
 // computePlacement returns what this process would have P say.
-func (m *Machine) computePlacement(base placement.Placement) placement.Placement {
+func (m *Machine) computePlacement(base placement.Placement, now time.Time) placement.Placement {
 	next := base
 	apply := func(changed placement.Placement, err error) {
 		if err == nil {
@@ -146,7 +147,7 @@ func (m *Machine) computePlacement(base placement.Placement) placement.Placement
 			apply(next.MarkDead(process.Identity, cause))
 		}
 	}
-	next = m.recordSelf(next)
+	next = m.foldWeights(m.recordSelf(next), now)
 	if !next.Equal(base) {
 		version := next.Version
 		next = next.Prune(func(identity Identity) bool { return m.isInUse(identity) })

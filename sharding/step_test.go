@@ -31,7 +31,7 @@ func newScript(t *testing.T) *script {
 	timings := placement.Timings{LeaseDuration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second}
 	s := &script{t: t, now: time.Unix(1000, 0)}
 	s.m = NewMachine(MachineConfig{
-		Member: "op-0", Settings: settings, Timings: timings, HandoverBound: 20 * time.Second, DrainBound: 5 * time.Second,
+		Member: "op-0", Settings: settings, Timings: timings, HandoverBound: 20 * time.Second, DrainBound: 5 * time.Second, FoldEvery: 5 * time.Minute,
 	}, s.now)
 	return s
 }

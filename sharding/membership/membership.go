@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,9 @@ const (
 	PlacementAnnotation = "sharding.example.com/placement"
 	// WarmedAnnotation has the shards for which it is warm at that version, separated by commas.
 	WarmedAnnotation = "sharding.example.com/warmed"
+	// CostsAnnotation has what the shards cost that the process holds: shard=objects/milliseconds,
+	// separated by commas. It is missing where there is nothing to tell.
+	CostsAnnotation = "sharding.example.com/costs"
 )
 
 // Presence is what one process publishes in its presence Lease.
@@ -34,6 +38,7 @@ type Presence struct {
 	Version   string // resourceVersion of the Lease; empty: it is gone
 	Placement string // version of P that the process has seen
 	Warmed    []placement.Shard
+	Costs     map[placement.Shard]placement.Cost // of the shards that it holds
 }
 
 // Options configure a Membership. All fields are required.
@@ -86,9 +91,11 @@ func (m *Membership) Join(ctx context.Context, identity placement.Identity) erro
 
 // Publish sets what the presence Lease says. With urgent it is written at once, otherwise with the
 // next renewal.
-func (m *Membership) Publish(version string, warmed []placement.Shard, urgent bool) {
+func (m *Membership) Publish(
+	version string, warmed []placement.Shard, costs map[placement.Shard]placement.Cost, urgent bool,
+) {
 	m.mu.Lock()
-	m.content.Placement, m.content.Warmed = version, slices.Clone(warmed)
+	m.content.Placement, m.content.Warmed, m.content.Costs = version, slices.Clone(warmed), maps.Clone(costs)
 	m.mu.Unlock()
 	if urgent {
 		signal(m.urgent)
@@ -223,7 +230,7 @@ func (m *Membership) build(content Presence) *coordinationv1.Lease {
 	for i, shard := range content.Warmed {
 		warmed[i] = strconv.Itoa(int(shard))
 	}
-	return &coordinationv1.Lease{
+	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      LeaseName(content.Identity),
 			Namespace: m.o.Namespace,
@@ -239,6 +246,10 @@ func (m *Membership) build(content Presence) *coordinationv1.Lease {
 			RenewTime:            ptr.To(metav1.NowMicro()),
 		},
 	}
+	if len(content.Costs) > 0 {
+		lease.Annotations[CostsAnnotation] = formatCosts(content.Costs)
+	}
+	return lease
 }
 
 // read is the reverse of build. Shards that cannot be read are left out: the loser waits for them.
@@ -253,6 +264,7 @@ func read(lease *coordinationv1.Lease) Presence {
 			presence.Warmed = append(presence.Warmed, placement.Shard(number))
 		}
 	}
+	presence.Costs = parseCosts(lease.Annotations[CostsAnnotation])
 	return presence
 }
 

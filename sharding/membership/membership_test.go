@@ -3,6 +3,7 @@ package membership_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -79,19 +80,21 @@ func TestPresenceIsPublishedAndRenewed(t *testing.T) {
 		if a.renewals() != before+3 || b.view("op-0_uid0_n0").Version == first {
 			t.Fatalf("%d renewals in three retry periods, seen %q then %q", a.renewals()-before, first, b.view("op-0_uid0_n0").Version)
 		}
-		a.Publish("17", []placement.Shard{2, 5}, true)
+		costs := map[placement.Shard]placement.Cost{5: {Objects: 120, Milliseconds: 1500}, 12: {}}
+		a.Publish("17", []placement.Shard{2, 5}, costs, true)
 		synctest.Wait()
-		if got := b.view("op-0_uid0_n0"); got.Placement != "17" || !slices.Equal(got.Warmed, []placement.Shard{2, 5}) {
+		if got := b.view("op-0_uid0_n0"); got.Placement != "17" || !slices.Equal(got.Warmed, []placement.Shard{2, 5}) ||
+			!maps.Equal(got.Costs, costs) {
 			t.Errorf("an urgent publication is seen as %+v", got)
 		}
-		a.Publish("18", nil, false)
+		a.Publish("18", nil, nil, false)
 		synctest.Wait()
 		if got := b.view("op-0_uid0_n0"); got.Placement != "17" {
 			t.Errorf("a publication that is not urgent was written at once: %+v", got)
 		}
 		<-time.After(retry)
 		synctest.Wait()
-		if got := b.view("op-0_uid0_n0"); got.Placement != "18" || len(got.Warmed) != 0 {
+		if got := b.view("op-0_uid0_n0"); got.Placement != "18" || len(got.Warmed)+len(got.Costs) != 0 {
 			t.Errorf("the next renewal is seen as %+v", got)
 		}
 	})
@@ -174,7 +177,7 @@ func TestFailedRenewals(t *testing.T) {
 					}
 					return shardingtest.Fault{}
 				})
-				a.Publish("17", []placement.Shard{3}, true)
+				a.Publish("17", []placement.Shard{3}, nil, true)
 				<-time.After(retry)
 				synctest.Wait()
 				if got := b.view("op-0_uid0_n0"); failures != 1 || got.Placement != "17" {

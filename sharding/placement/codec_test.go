@@ -55,6 +55,18 @@ func TestStoredSize(t *testing.T) {
 	}
 }
 
+// TestDecodeWithoutWeights: what was stored before there were weights stays valid, and is placed by
+// number.
+func TestDecodeWithoutWeights(t *testing.T) {
+	p, err := Decode([]byte(`{"format":1,"shards":2,"hash":"fnv1a64-mix","expected":["x-0","x-1"],"homes":{"x-0":[0],"x-1":[1]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if placed := Place(p, p.Expected); len(p.Weights) != 0 || !placed.Equal(p) {
+		t.Errorf("weights %v, placed %v", p.Weights, placed)
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	encoded, err := Encode(storedExample(t))
 	if err != nil {
@@ -102,6 +114,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a deputy without name":  {func(d object) { d["deputies"] = object{"": []int{7}} }, "deputies"},
 		"a weight of nothing":    {func(d object) { d["weights"] = object{"77": 1} }, "weights"},
 		"a weight below zero":    {func(d object) { d["weights"] = object{"7": -1} }, "weights"},
+		"a weight too large":     {func(d object) { d["weights"] = object{"7": MaxWeight + 1} }, "weights"},
 		"a fraction of a weight": {func(d object) { d["weights"] = object{"7": 0.5} }, "weights"},
 	}
 	for name, tc := range cases {

@@ -15,13 +15,20 @@ import (
 // homes up to its quota, those shards first that prefer it most; all other shards go, by number,
 // to the member they prefer among those with room. Processes have no say in that.
 //
+// Where P records weights, homes are spread by weight instead (see computeWeightedHomes), and so
+// are deputies.
+//
 // Without expected members no shard has a home. Nothing panics: settings that are not valid give
 // a placement without homes.
 func Place(p Placement, expected []Member) Placement {
 	placed := p.Clone()
 	placed.Expected = sortedMembers(expected)
 	pref := newPreference(placed.Expected, max(p.Shards, 0))
-	placed.Homes = computeHomes(p.Homes, pref)
+	if len(p.Weights) > 0 {
+		placed.Homes = computeWeightedHomes(p, pref)
+	} else {
+		placed.Homes = computeHomes(p.Homes, pref)
+	}
 	placed.Deputies = computeDeputies(p, placed, pref)
 	return placed
 }
@@ -106,25 +113,30 @@ func keptHomes(shards []Shard, quota, member int, pref *preference) []Shard {
 // computeDeputies names who acts for each shard whose home is not live. The member that acted
 // last goes on if it is live, whether or not it is still expected; a shard whose last one is not
 // live goes, by number, to the live member that it prefers among those that act for fewer than
-// ceil(S/live) shards. So a new home whose Pod never starts moves no claim.
+// ceil(S/live) shards; with weights, the heaviest first, to the live member that acts for least. So
+// a new home whose Pod never starts moves no claim.
 func computeDeputies(before, placed Placement, pref *preference) map[Shard]Member {
 	live := liveMembers(placed.Processes)
 	deputies := make(map[Shard]Member)
-	load := make(map[Member]int)
+	load := make(map[Member]int64)
 	var vacant []Shard
 	for shard, home := range placed.Homes {
 		last := lastActing(before, Shard(shard))
 		switch {
 		case home != "" && live[home]:
-			load[home]++
+			load[home] += placed.chargeOf(Shard(shard))
 		case last != "" && live[last]:
 			deputies[Shard(shard)] = last
-			load[last]++
+			load[last] += placed.chargeOf(Shard(shard))
 		default:
 			vacant = append(vacant, Shard(shard))
 		}
 	}
-	if len(vacant) > 0 {
+	switch {
+	case len(vacant) == 0:
+	case len(placed.Weights) > 0:
+		fillVacantByWeight(placed, vacant, deputies, load, liveOrder(live, pref))
+	default:
 		fillVacant(vacant, deputies, load, liveOrder(live, pref))
 	}
 	rememberLast(before, placed, deputies, vacant)
@@ -136,11 +148,11 @@ func computeDeputies(before, placed Placement, pref *preference) map[Shard]Membe
 
 // fillVacant gives each vacant shard a deputy, if there is any candidate. Among them there is always
 // one with room, since their loads sum up to less than S.
-func fillVacant(vacant []Shard, deputies map[Shard]Member, load map[Member]int, candidates candidates) {
+func fillVacant(vacant []Shard, deputies map[Shard]Member, load map[Member]int64, candidates candidates) {
 	if candidates.count == 0 {
 		return
 	}
-	bound := (candidates.pref.shards + candidates.count - 1) / candidates.count
+	bound := ceilDiv(int64(candidates.pref.shards), candidates.count)
 	for _, shard := range vacant {
 		members := candidates.pref.members
 		best := candidates.pref.best(shard, func(i int) bool {

@@ -61,8 +61,8 @@ type Placement struct {
 	// Deputies names, for a shard whose home is not live, the member that acts for it. An entry
 	// whose member is not live either only remembers who acted last.
 	Deputies map[Shard]Member
-	// Weights is where the published costs of the shards are to be kept. Place does not read it:
-	// all shards weigh the same.
+	// Weights is what the shards cost, folded from what processes publish; see Fold. A shard without
+	// an entry weighs 1; without any entry shards are spread by their number.
 	Weights map[Shard]int64
 }
 

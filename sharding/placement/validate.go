@@ -130,8 +130,8 @@ func (p Placement) validateWeights() error {
 		if shard < 0 || int(shard) >= p.Shards {
 			return &FieldError{Field: "weights", Problem: fmt.Sprintf("shard %d is not below %d", shard, p.Shards)}
 		}
-		if weight < 0 {
-			return &FieldError{Field: "weights", Problem: fmt.Sprintf("%d of shard %d is below zero", weight, shard)}
+		if weight < 0 || weight > MaxWeight {
+			return &FieldError{Field: "weights", Problem: fmt.Sprintf("%d of shard %d is not between 0 and %d", weight, shard, MaxWeight)}
 		}
 	}
 	return nil

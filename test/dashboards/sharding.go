@@ -61,8 +61,17 @@ func ownership() Row {
 		one(Panel{
 			Title: "Shards by home", Kind: Stacked, Unit: Count,
 			Question: "How many shards does the placement give to each replica?",
-			Bad:      "Differences of more than one shard between replicas.",
+			Bad:      "Differences of more than one shard between replicas, where the placement records no weights.",
 		}, `sum by (pod) (sharding_shards_home)`, "{{pod}}"),
+		{
+			Title: "Weight by owner", Unit: Count,
+			Question: "How much do the shards of each replica weigh, and what is the most that they are to?",
+			Bad:      "A replica over the bound for longer than ten minutes; see docs/operations.md on giant namespaces.",
+			Queries: []Query{
+				{Expr: `sum by (pod) (sharding_shard_weight)`, Legend: "{{pod}}"},
+				{Expr: `max(sharding_weight_bound)`, Legend: "bound"},
+			},
+		},
 		one(Panel{
 			Title: "Unowned shards", Unit: Count,
 			Question: "How many shards has nobody, as the worst informed replica sees it?",

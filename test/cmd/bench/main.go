@@ -52,6 +52,7 @@ var scenarios = map[string]func(context.Context) error{
 		return bench.Idle(ctx, os.Stdout, time.Duration(minutes)*time.Minute)
 	},
 	"placement": func(context.Context) error { return bench.Placement(os.Stdout) },
+	"zipf":      func(context.Context) error { bench.Zipf(os.Stdout); return nil },
 }
 
 func main() {

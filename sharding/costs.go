@@ -1,0 +1,78 @@
+package sharding
+
+import (
+	"sync"
+	"time"
+
+	"example.com/redis-operator/sharding/placement"
+)
+
+const (
+	// measureEvery is how often a process looks at what its shards cost.
+	measureEvery = time.Minute
+	// foldEvery is how often the weights in P may change.
+	foldEvery = 5 * time.Minute
+	// meterDamping is the part of a new measurement of time that counts: one in so many. The pass
+	// over all objects of a shard that was just taken over is no measure of what it costs.
+	meterDamping = 5
+)
+
+// costMeter measures the time that is spent in reconciling each shard. It is safe for concurrent use.
+type costMeter struct {
+	mu    sync.Mutex // guards everything below
+	spent map[Shard]time.Duration
+	rates map[Shard]float64 // milliseconds a minute, damped
+	since time.Time
+}
+
+func newCostMeter() *costMeter {
+	return &costMeter{spent: map[Shard]time.Duration{}, rates: map[Shard]float64{}}
+}
+
+// reconciled adds the time of one request.
+func (c *costMeter) reconciled(shard Shard, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spent[shard] += took
+}
+
+// isDue tells whether a minute has passed since the last measurement, or since the first question.
+func (c *costMeter) isDue(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		c.since = now
+	}
+	return now.Sub(c.since) >= measureEvery
+}
+
+// measure ends a measurement, and returns what all shards cost: the root objects that are in them,
+// and the time that this process spends on them.
+func (c *costMeter) measure(now time.Time, shards int, objects map[Shard]int) map[Shard]placement.Cost {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	minutes := now.Sub(c.since).Minutes()
+	c.since = now
+	costs := make(map[Shard]placement.Cost, shards)
+	for shard := range Shard(shards) {
+		if minutes > 0 {
+			rate := float64(c.spent[shard].Milliseconds()) / minutes
+			c.rates[shard] += (rate - c.rates[shard]) / meterDamping
+		}
+		costs[shard] = placement.Cost{Objects: objects[shard], Milliseconds: int(c.rates[shard])}
+	}
+	clear(c.spent)
+	return costs
+}
+
+// workObserver tells firstWork and the meter of what the guard lets through.
+type workObserver struct {
+	*firstWork
+	costs *costMeter
+}
+
+// Reconciled implements guard.Observer together with the methods of firstWork.
+func (o workObserver) Reconciled(shard Shard, took time.Duration) {
+	o.firstWork.Reconciled(shard, took)
+	o.costs.reconciled(shard, took)
+}
