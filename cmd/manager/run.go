@@ -64,6 +64,9 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	if err := shards.Attach(mgr); err != nil {
 		return nil, fmt.Errorf("attaching the shards: %w", err)
 	}
+	if err := addFenceMonitor(mgr, config, options); err != nil {
+		return nil, err
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the liveness check: %w", err)
 	}
