@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
@@ -52,9 +53,19 @@ func TestDefaultsFitTheDeployment(t *testing.T) {
 	if err := yaml.UnmarshalStrict(read(t, "manager/namespace.yaml"), &namespace); err != nil {
 		t.Fatal(err)
 	}
-	want := `"system:serviceaccount:" + "` + namespace.Name + `" + ":" + "` + account.Name + `"`
-	if n := strings.Count(string(read(t, "fence/policies.yaml")), want); n != 2 {
-		t.Errorf("deploy/fence/policies.yaml names the account %s %d times, want one for each policy", want, n)
+	want := `request.userInfo.username == "system:serviceaccount:" + "` + namespace.Name + `" + ":" + "` + account.Name + `"`
+	policies := strings.Split(string(read(t, "fence/policies.yaml")), "---\n")[1:]
+	if len(policies) != 2 {
+		t.Fatalf("%d policies, want 2", len(policies))
+	}
+	for _, text := range policies {
+		var policy admissionv1.ValidatingAdmissionPolicy
+		if err := yaml.UnmarshalStrict([]byte(text), &policy); err != nil {
+			t.Fatal(err)
+		}
+		if got := policy.Spec.MatchConditions[0].Expression; got != want {
+			t.Errorf("%s is for %s, want %s", policy.Name, got, want)
+		}
 	}
 }
 

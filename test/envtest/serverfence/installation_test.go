@@ -92,10 +92,10 @@ func deployedKinds(t *testing.T) []serverfence.Kind {
 // makeLeases makes the empty Leases that the claims make at their first start.
 func (i *installation) makeLeases(t *testing.T) {
 	t.Helper()
-	for shard := range placement.Shard(shards) {
+	for shard := range placement.Shard(i.options.Shards) {
 		create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Namespace: i.name, Name: claim.LeaseName(i.name, shard), Labels: map[string]string{
-				claim.InstallationLabel: i.name, claim.ShardLabel: strconv.Itoa(int(shard)),
+			Namespace: i.name, Name: claim.LeaseName(i.options.Installation, shard), Labels: map[string]string{
+				claim.InstallationLabel: i.options.Installation, claim.ShardLabel: strconv.Itoa(int(shard)),
 			},
 		}})
 	}
