@@ -16,7 +16,7 @@ const (
 	// firstRetry is the time between two proofs after the start: the policies may be as new as the
 	// process, and the Leases not made yet. firstTries of them may fail before that is worth a line.
 	firstRetry = time.Second
-	firstTries = 10
+	firstTries = 30
 	// retry is the time between two proofs after a failure.
 	retry = 5 * time.Second
 	// proofBound bounds one proof.
