@@ -22,6 +22,7 @@ import (
 	"example.com/redis-operator/controllers"
 	"example.com/redis-operator/controllers/rediscluster"
 	"example.com/redis-operator/sharding"
+	"example.com/redis-operator/sharding/serverfence"
 )
 
 // run is one replica's life: it returns when ctx ends, after the shards were handed over, or with the
@@ -78,6 +79,7 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 		Wrap:           shards.Reconciler,
 		Begin:          shards.Guard().Begin,
 		ConnectionName: connectionName(shards),
+		IsFenced:       func(err error) bool { return serverfence.IsRefusal(err, options.Installation) },
 		Workers:        options.Workers,
 		Registerer:     metrics.Registry,
 	})

@@ -82,6 +82,9 @@ func (r *Reconciler) applyObject(ctx context.Context, seen *observation, object 
 	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted),
 		client.FieldOwner(redisv1.Operator), client.ForceOwnership)
 	switch {
+	case r.fenced != nil && r.fenced(err):
+		// Nobody has to mend that: the server learns of a new owner some milliseconds late.
+		return problem{}, fmt.Errorf("applying %s %s: %w", kind, object.GetName(), err)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		return problem{reason: redisv1.ReasonObjectRejected,
 			message: fmt.Sprintf("the API server rejects %s %s: %v", kind, object.GetName(), err)}, nil
