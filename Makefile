@@ -76,9 +76,10 @@ generate: $(CONTROLLER_GEN) ## Generate the deep copies in api/
 	$(CONTROLLER_GEN) object paths=./api/...
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRD and the operator's role in deploy/
+manifests: $(CONTROLLER_GEN) ## Generate the CRD, the operator's role and the server's fence in deploy/
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=deploy/crd
 	$(CONTROLLER_GEN) rbac:roleName=redis-operator paths=./controllers/... output:rbac:dir=deploy/rbac
+	go run ./cmd/fence -out deploy/fence
 
 .PHONY: dashboards
 dashboards: ## Generate the Grafana dashboards in dashboards/

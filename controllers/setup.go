@@ -26,6 +26,10 @@ type Deps struct {
 	// space and begins with rediscluster.ConnectionPrefix. Connections of that prefix under another name
 	// are closed on a cluster's nodes before anything is changed there. Nil means no names.
 	ConnectionName func(ctx context.Context) string
+	// IsFenced tells whether an error is the API server's refusal of a write of a process that does not
+	// own the object, as far as the server knows by then. It is tried again, not held against the object.
+	// Nil means never.
+	IsFenced func(error) bool
 	// Dial opens connections to Redis. Nil means the net package's dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Workers is how many clusters are worked on at the same time. Zero means 32.
@@ -47,6 +51,7 @@ func Add(mgr ctrl.Manager, deps Deps) error {
 		Wrap:           deps.Wrap,
 		Begin:          deps.Begin,
 		ConnectionName: deps.ConnectionName,
+		IsFenced:       deps.IsFenced,
 		Dial:           deps.Dial,
 		Workers:        deps.Workers,
 		Registerer:     deps.Registerer,

@@ -45,7 +45,8 @@
 //     with it; nothing of it stays cached.
 //   - I6 fencing: a process that was paused, cut off or slow past its Lease starts no call after
 //     the moment the Lease could have been taken: checked against the monotonic clock, at each
-//     call, from when the last renewal was sent.
+//     call, from when the last renewal was sent; and where the API server supports it, the server
+//     refuses such a write by itself (package serverfence).
 //
 // # One shard in one replica
 //

@@ -11,6 +11,8 @@ trap 'rm -rf "$fresh"' EXIT
 "$generator" object paths=./api/... output:object:dir="$fresh/object"
 "$generator" crd paths=./api/... output:crd:dir="$fresh/crd"
 "$generator" rbac:roleName=redis-operator paths=./controllers/... output:rbac:dir="$fresh/rbac"
+mkdir "$fresh/fence"
+go run ./cmd/fence -out "$fresh/fence"
 
 stale=0
 # compare GENERATED COMMITTED TARGET
@@ -26,4 +28,7 @@ for file in "$fresh"/crd/*.yaml; do
   compare "$file" "deploy/crd/${file##*/}" manifests
 done
 compare "$fresh/rbac/role.yaml" deploy/rbac/role.yaml manifests
+for file in "$fresh"/fence/*.yaml; do
+  compare "$file" "deploy/fence/${file##*/}" manifests
+done
 exit "$stale"

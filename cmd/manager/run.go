@@ -22,6 +22,7 @@ import (
 	"example.com/redis-operator/controllers"
 	"example.com/redis-operator/controllers/rediscluster"
 	"example.com/redis-operator/sharding"
+	"example.com/redis-operator/sharding/serverfence"
 )
 
 // run is one replica's life: it returns when ctx ends, after the shards were handed over, or with the
@@ -64,6 +65,9 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	if err := shards.Attach(mgr); err != nil {
 		return nil, fmt.Errorf("attaching the shards: %w", err)
 	}
+	if err := addFenceMonitor(mgr, config, options); err != nil {
+		return nil, err
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the liveness check: %w", err)
 	}
@@ -75,6 +79,7 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 		Wrap:           shards.Reconciler,
 		Begin:          shards.Guard().Begin,
 		ConnectionName: connectionName(shards),
+		IsFenced:       func(err error) bool { return serverfence.IsRefusal(err, options.Installation) },
 		Workers:        options.Workers,
 		Registerer:     metrics.Registry,
 	})

@@ -157,8 +157,11 @@ func (r *Reconciler) replaceUnformed(ctx context.Context, seen *observation, con
 	return nil
 }
 
-// deleteObject deletes exactly the object that was seen.
+// deleteObject deletes exactly the object that was seen, with the labels of ownership on it.
 func (r *Reconciler) deleteObject(ctx context.Context, object client.Object) error {
+	if err := r.stamp(ctx, object); client.IgnoreNotFound(err) != nil {
+		return err
+	}
 	ctrl.LoggerFrom(ctx).Info("Deleting", "kind", fmt.Sprintf("%T", object), "object", object.GetName())
 	err := r.client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

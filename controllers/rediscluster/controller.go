@@ -38,7 +38,9 @@ type Reconciler struct {
 	owner  Ownership
 	nodes  *redis.Dialer
 	// name is the name of connections under ctx; empty means that connections have no names.
-	name    func(ctx context.Context) string
+	name func(ctx context.Context) string
+	// fenced recognises the refusals of the API server's fence. Nil means that there is none.
+	fenced  func(error) bool
 	events  events.EventRecorder
 	poller  *poller
 	memory  *memory

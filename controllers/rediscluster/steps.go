@@ -101,13 +101,15 @@ func (r *Reconciler) runStep(ctx context.Context, seen *observation, node redis.
 	return fmt.Errorf("no way to run a step of kind %s", step.Kind)
 }
 
-// openGate annotates the Pod that was seen and no other of its name.
+// openGate annotates the Pod that was seen and no other of its name. It says the labels of ownership too,
+// as every write does: somebody may have taken them off.
 func (r *Reconciler) openGate(ctx context.Context, seen *observation, step plan.Step) error {
 	if err := r.owner.Check(ctx); err != nil {
 		return fmt.Errorf("asking the fence: %w", err)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         step.PodUID,
+		"labels":      r.owner.Labels(seen.cluster.Namespace),
 		"annotations": map[string]string{redisv1.AnnotationStartGate: step.Gate},
 	}})
 	if err != nil {

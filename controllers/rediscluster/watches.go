@@ -45,6 +45,8 @@ type Options struct {
 	Begin func(ctx context.Context) (done func(), err error)
 	// ConnectionName names connections to Redis; see controllers.Deps. Nil means no names.
 	ConnectionName func(ctx context.Context) string
+	// IsFenced recognises the refusals of the API server's fence; see controllers.Deps. Nil means never.
+	IsFenced func(error) bool
 	// Dial opens connections to Redis. Nil means the net package's dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Workers is how many clusters are worked on at the same time. Zero means 32.
@@ -64,6 +66,7 @@ func Add(mgr ctrl.Manager, options Options) error {
 			Name: options.ConnectionName, Dial: options.Dial,
 		}),
 		name:   options.ConnectionName,
+		fenced: options.IsFenced,
 		events: mgr.GetEventRecorder(redisv1.Operator),
 		poller: newPoller(),
 		memory: newMemory(),

@@ -45,8 +45,11 @@ func (e *SettingsError) Error() string {
 
 // LeaseName is the name of a shard's Lease.
 func LeaseName(installation string, shard placement.Shard) string {
-	return installation + "-shard-" + strconv.Itoa(int(shard))
+	return LeasePrefix(installation) + strconv.Itoa(int(shard))
 }
+
+// LeasePrefix is what stands before the number in the name of a shard's Lease.
+func LeasePrefix(installation string) string { return installation + "-shard-" }
 
 // ShardOfLease reads the shard off a Lease's label. False if it is not a shard Lease.
 func ShardOfLease(lease *coordinationv1.Lease) (placement.Shard, bool) {

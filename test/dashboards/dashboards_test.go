@@ -17,9 +17,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"example.com/redis-operator/sharding"
+	"example.com/redis-operator/sharding/serverfence"
 )
 
 const root = "../.."
@@ -179,6 +181,13 @@ func libraryMetrics(t *testing.T) []string {
 	_, err := sharding.New(&rest.Config{Host: "127.0.0.1:1"}, sharding.Options{
 		Namespace: "operator", Member: "operator-0", StatefulSet: "operator", Registerer: registered,
 		RootKinds: []schema.GroupVersionKind{{Group: "cache.example.com", Version: "v1", Kind: "RedisCluster"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = serverfence.NewMonitor(serverfence.MonitorOptions{
+		Proof:      serverfence.ProofOptions{Client: fake.NewClientset(), Namespace: "operator", Shards: 1},
+		Registerer: registered,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,11 @@ func members() Row {
 			},
 		},
 		one(Panel{
+			Title: "Server fence", Kind: Number, Unit: Count,
+			Question: "Has every replica proved that the API server refuses writes of who does not hold the shard?",
+			Bad:      "0: the policies are missing or do not fit, see the replicas' logs; the guard in each replica is alone.",
+		}, `min(sharding_server_fence_active)`, "proved"),
+		one(Panel{
 			Title: "Processes by state", Unit: Count,
 			Question: "Which processes does the placement record, and in what state?",
 			Bad:      "joining or leaving that does not end within the handover bound.",
