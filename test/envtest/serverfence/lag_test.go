@@ -59,7 +59,7 @@ func TestRefusedWhileTheParameterLags(t *testing.T) {
 	}()
 	select {
 	case err := <-proved:
-		t.Errorf("Prove = %v while the parameter lags", err)
+		t.Fatalf("Prove = %v while the parameter lags", err)
 	case <-time.After(settle):
 	}
 	known.Spec.HolderIdentity = ptr.To(string(s.owner.identity()))
