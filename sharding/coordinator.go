@@ -85,7 +85,7 @@ func (c *coordinator) begin(ctx context.Context) {
 	now := time.Now()
 	c.machine = NewMachine(MachineConfig{
 		Member: Member(c.options.Member), Settings: c.options.settings(), Timings: c.options.timings(),
-		HandoverBound: c.options.HandoverBound, DrainBound: c.options.DrainBound, FoldEvery: foldEvery,
+		HandoverBound: c.options.HandoverBound, DrainBound: c.options.DrainBound, FoldEvery: c.options.FoldWeights,
 	}, now)
 	c.timer = time.NewTimer(0)
 	c.running.Go(func() { c.watchPlacement(c.work) })

@@ -8,10 +8,8 @@ import (
 )
 
 const (
-	// measureEvery is how often a process looks at what its shards cost.
-	measureEvery = time.Minute
-	// foldEvery is how often the weights in P may change.
-	foldEvery = 5 * time.Minute
+	// measurements is how often costs are measured between two changes of the weights.
+	measurements = 5
 	// meterDamping is the part of a new measurement of time that counts: one in so many. The pass
 	// over all objects of a shard that was just taken over is no measure of what it costs.
 	meterDamping = 5
@@ -19,14 +17,16 @@ const (
 
 // costMeter measures the time that is spent in reconciling each shard. It is safe for concurrent use.
 type costMeter struct {
+	every time.Duration // how long a measurement takes
+
 	mu    sync.Mutex // guards everything below
 	spent map[Shard]time.Duration
 	rates map[Shard]float64 // milliseconds a minute, damped
 	since time.Time
 }
 
-func newCostMeter() *costMeter {
-	return &costMeter{spent: map[Shard]time.Duration{}, rates: map[Shard]float64{}}
+func newCostMeter(every time.Duration) *costMeter {
+	return &costMeter{every: every, spent: map[Shard]time.Duration{}, rates: map[Shard]float64{}}
 }
 
 // reconciled adds the time of one request.
@@ -36,14 +36,14 @@ func (c *costMeter) reconciled(shard Shard, took time.Duration) {
 	c.spent[shard] += took
 }
 
-// isDue tells whether a minute has passed since the last measurement, or since the first question.
+// isDue tells whether enough time has passed since the last measurement, or since the first question.
 func (c *costMeter) isDue(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.since.IsZero() {
 		c.since = now
 	}
-	return now.Sub(c.since) >= measureEvery
+	return now.Sub(c.since) >= c.every
 }
 
 // measure ends a measurement, and returns what all shards cost: the root objects that are in them,

@@ -29,6 +29,7 @@ const (
 	DefaultManagerGrace   = 30 * time.Second
 	DefaultPodGrace       = 45 * time.Second
 	DefaultDrainBound     = 5 * time.Second
+	DefaultFoldWeights    = 5 * time.Minute
 	DefaultTerminationLog = "/dev/termination-log"
 )
 
@@ -80,6 +81,9 @@ type Options struct {
 	// DrainBound is how long one planned drain may take before the shard is admitted again, the
 	// overrun reported, and the drain tried again later; default 5 s.
 	DrainBound time.Duration
+	// FoldWeights is how often the weights of the shards may change at most; default 5 min. What a
+	// shard costs is measured, and published if it has changed, every fifth of that.
+	FoldWeights time.Duration
 
 	// RootKinds are the kinds whose objects make a namespace worth a scope. At least one.
 	RootKinds []schema.GroupVersionKind
@@ -117,6 +121,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.ManagerGrace, DefaultManagerGrace)
 	setDefault(&o.PodGrace, DefaultPodGrace)
 	setDefault(&o.DrainBound, DefaultDrainBound)
+	setDefault(&o.FoldWeights, DefaultFoldWeights)
 	setDefault(&o.TerminationLog, DefaultTerminationLog)
 	if o.Exit == nil {
 		o.Exit = func(string) { os.Exit(1) }
@@ -176,6 +181,7 @@ func (o Options) validateTimings() []error {
 		errs = append(errs, err)
 	}
 	less("2 x RetryPeriod", o.RetryPeriod*2, "LeaseDuration", o.LeaseDuration)
+	less("LeaseDuration / 2", o.LeaseDuration/2, "FoldWeights", o.FoldWeights)
 	less("DrainBound", o.DrainBound, "HandoverBound", o.HandoverBound)
 	// A stop waits for winners, then for drains, then takes the presence Lease away.
 	request := o.claimTimings().ClientTimeout()

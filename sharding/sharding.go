@@ -67,7 +67,7 @@ func New(config *rest.Config, options Options) (*Sharding, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the sharding options: %w", err)
 	}
-	s := &Sharding{options: options, config: config, metrics: newMetrics(), costs: newCostMeter()}
+	s := &Sharding{options: options, config: config, metrics: newMetrics(), costs: newCostMeter(options.FoldWeights / measurements)}
 	s.firstWork = newFirstWork(s.metrics)
 	gate, err := guard.New(guard.Options{
 		Settings: options.settings(), ShardLabel: options.ShardLabel,

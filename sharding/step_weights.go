@@ -10,7 +10,7 @@ import (
 // foldAgain is the pause after a folding that changed nothing, or was not written.
 const foldAgain = time.Minute
 
-// CostsMeasured shows what shards have cost this process of late; the edge measures once a minute.
+// CostsMeasured shows what shards have cost this process of late; the edge measures once in a while.
 // Shards that it does not hold are left out of account.
 type CostsMeasured struct{ Costs map[Shard]placement.Cost }
 

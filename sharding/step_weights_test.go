@@ -131,7 +131,7 @@ func TestPublishedCostsPreferWhoActs(t *testing.T) {
 }
 
 func TestCostMeter(t *testing.T) {
-	meter, now := newCostMeter(), time.Unix(1000, 0)
+	meter, now := newCostMeter(time.Minute), time.Unix(1000, 0)
 	if meter.isDue(now) || meter.isDue(now.Add(59*time.Second)) || !meter.isDue(now.Add(time.Minute)) {
 		t.Fatal("a measurement is not due after a minute")
 	}

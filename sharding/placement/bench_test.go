@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -19,6 +20,9 @@ func BenchmarkPlace(b *testing.B) {
 			steady = Place(steady, steady.Expected)
 			death := steady.Clone()
 			death.Processes[0].State, death.Processes[0].Cause = Dead, Expired
+			random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // G404: a benchmark that can be repeated
+			weighted := withWeights(steady, weightsOf(random, "zipf", shards))
+			balanced := Place(weighted, operators(n))
 			cases := []struct {
 				name    string
 				p       Placement
@@ -27,6 +31,9 @@ func BenchmarkPlace(b *testing.B) {
 				{"steady", steady, operators(n)},
 				{"death", death, operators(n)},
 				{"one more", steady, operators(n + 1)},
+				{"weighted", balanced, operators(n)},
+				{"first weights", weighted, operators(n)},
+				{"one more, weighted", balanced, operators(n + 1)},
 				{"first", New(settingsOf(shards), Timings{}), operators(n)},
 			}
 			for _, bc := range cases {

@@ -27,39 +27,47 @@ func (b *balance) step() bool {
 // lighten looks for the step that takes a member back to its limit: the lightest sufficient shard
 // to the member with least weight. Where that does not fit, it looks at swaps too.
 func (b *balance) lighten(member int) (best exchange, found bool) {
-	consider := func(out Shard, to int, back ...Shard) {
-		net := b.weights[out] - b.weigh(back)
-		e := exchange{out: out, to: to, back: back, net: net, load: b.loads[member] - net, received: b.loads[to] + net}
-		if net <= 0 || e.received >= b.loads[member] {
-			return
-		}
-		if !found || e.isBetter(best, b.limit) {
-			best, found = e, true
-		}
-	}
 	movable := b.heaviestOf(member)
 	movable = movable[min(1, len(movable)):] // the heaviest stays: it is the dearest to move
 	for _, out := range movable {
-		consider(out, b.lightest(out))
+		best = b.better(best, exchange{from: member, to: b.lightest(out), out: out})
 	}
-	if found && best.received <= b.limit {
+	if best.net > 0 && best.received <= b.limit {
 		return best, true
 	}
 	for to := range b.held {
-		if to == member {
-			continue
-		}
-		theirs := b.heaviestOf(to)
-		for _, out := range movable {
-			for _, back := range theirs {
-				consider(out, to, back)
-			}
-			most := b.weights[out] - (b.loads[member] - b.limit)
-			least := b.weights[out] - (b.limit - b.loads[to])
-			consider(out, to, b.change(theirs, least, most)...)
+		if to != member {
+			best = b.bestSwap(best, member, to, movable)
 		}
 	}
-	return best, found
+	return best, best.net > 0
+}
+
+// bestSwap looks for what could come back from a member for each shard that could go there.
+func (b *balance) bestSwap(best exchange, from, to int, movable []Shard) exchange {
+	theirs := b.heaviestOf(to)
+	for _, out := range movable {
+		for _, back := range theirs {
+			best = b.better(best, exchange{from: from, to: to, out: out, back: []Shard{back}})
+		}
+		most := b.weights[out] - (b.loads[from] - b.limit)
+		least := b.weights[out] - (b.limit - b.loads[to])
+		best = b.better(best, exchange{from: from, to: to, out: out, back: b.change(theirs, least, most)})
+	}
+	return best
+}
+
+// better weighs a new exchange, and returns it if it is one and better than the best so far.
+func (b *balance) better(best, e exchange) exchange {
+	e.net = b.weights[e.out] - b.weigh(e.back)
+	e.load, e.received = b.loads[e.from]-e.net, b.loads[e.to]+e.net
+	if e.net <= 0 || e.received >= b.loads[e.from] {
+		return best
+	}
+	if best.net == 0 || e.isBetter(best, b.limit) {
+		return e
+	}
+	return best
 }
 
 // change picks what comes back for a shard that is too heavy for one: the heaviest first, as few as
@@ -78,10 +86,10 @@ func (b *balance) change(shards []Shard, least, most int64) []Shard {
 
 // exchange is a shard that goes from a member over the limit to another, perhaps for lighter ones.
 type exchange struct {
+	from, to       int
 	out            Shard
-	to             int
 	back           []Shard
-	net            int64 // what the first loses
+	net            int64 // what the first loses; 0 for none
 	load, received int64 // what each weighs afterwards
 }
 

@@ -199,8 +199,8 @@ func validateVersion(version string) error {
 }
 
 // OptimalMoves returns the least number of shards that must get another home when the expected
-// members become the given ones and every member is to have floor or ceil of the mean. Shards
-// without a home are not counted.
+// members become the given ones and every member is to have floor or ceil of the mean, as without
+// weights. Shards without a home are not counted.
 func (p Placement) OptimalMoves(expected []Member) int {
 	members := sortedMembers(expected)
 	held := heldHomes(p.Homes, newPreference(members, max(p.Shards, 0)))
