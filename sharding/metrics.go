@@ -21,7 +21,7 @@ import (
 //	sharding_shards{state}                  gauge: shards of this replica by state: warming, warm, held, admitting, draining, stalled, releasing
 //	sharding_shards_owned                   gauge: shards that this replica admits work of (sum; by instance for "shards by owner")
 //	sharding_shards_home                    gauge: shards whose home is this replica's member (sum)
-//	sharding_shards_unowned                 gauge: shards whose Lease nobody holds, as seen here (max)
+//	sharding_shards_unowned                 gauge: shards whose Lease nobody holds who is known to act, as seen here (max)
 //	sharding_unowned_seconds_total          counter: shard-seconds for which nobody admitted work of a shard that this replica then took (sum)
 //	sharding_handovers_total{role}          counter: planned handovers, role winner or loser (sum)
 //	sharding_failovers_total{cause}         counter: takeovers from a process that did not release: confirmed, expired (sum)
@@ -175,7 +175,7 @@ func newGauges(snapshot func() Snapshot) *gauges {
 	desc("shards", "Shards of this replica, by state.", "state")
 	desc("shards_owned", "Shards that this replica admits work of.")
 	desc("shards_home", "Shards whose home is this replica's member.")
-	desc("shards_unowned", "Shards whose Lease nobody holds, as seen here.")
+	desc("shards_unowned", "Shards whose Lease is free, or held by a process that is dead, unknown or has let it run out, as seen here.")
 	desc("warm_stuck_scopes", "Namespaces that have not synced for 10 s.")
 	desc("scopes", "Namespaces cached on this replica.")
 	desc("placement_version", "resourceVersion of the placement as seen here.")
@@ -209,7 +209,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		scopes += shard.Scopes
 		owned += count(shard.State == stateAdmitting)
 		home += count(shard.Home == s.Identity.Member() && shard.Home != "")
-		unowned += count(shard.Holder == "")
+		unowned += count(shard.Unowned)
 	}
 	for _, state := range shardStates {
 		set("shards", float64(states[state]), state)
