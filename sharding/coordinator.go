@@ -46,6 +46,7 @@ type coordinator struct {
 	endClaims func()
 	identity  Identity
 	lagging   bool
+	compared  bool // the timings of the first P that was seen
 	holders   map[Shard]Identity
 	timer     *time.Timer
 	finished  bool
@@ -142,6 +143,7 @@ func (c *coordinator) step(event Event) {
 	switch e := event.(type) {
 	case PlacementSeen:
 		if e.Placement != nil {
+			c.compareTimings(*e.Placement)
 			c.notePlacement(*e.Placement)
 		}
 	case PlacementUnreadable:

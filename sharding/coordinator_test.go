@@ -15,25 +15,31 @@ import (
 	"example.com/redis-operator/sharding/shardingtest"
 )
 
+// beginWithClaims gives the coordinator a machine, and claims on Leases in memory.
+func (c *coordinator) beginWithClaims(t *testing.T) {
+	t.Helper()
+	c.machine = NewMachine(MachineConfig{
+		Member: Member(c.options.Member), Settings: c.options.settings(), Timings: c.options.timings(),
+		HandoverBound: c.options.HandoverBound, DrainBound: c.options.DrainBound,
+	}, time.Now())
+	c.timer = time.NewTimer(0)
+	options := c.claimOptions(selfID)
+	options.Client = shardingtest.NewLeases()
+	var err error
+	if c.claims, err = claim.NewSet(options); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // However many events there are, the coordinator looks at its claims.
 func TestEventsDoNotKeepFromLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCoordinator(t)
-		c.machine = NewMachine(MachineConfig{
-			Member: "redis-operator-0", Settings: c.options.settings(), Timings: c.options.timings(),
-			HandoverBound: c.options.HandoverBound, DrainBound: c.options.DrainBound,
-		}, time.Now())
-		options := c.claimOptions(selfID)
-		options.Client = shardingtest.NewLeases()
-		var err error
-		if c.claims, err = claim.NewSet(options); err != nil {
-			t.Fatal(err)
-		}
+		c.beginWithClaims(t)
 		c.claims.Claim(3).Observe(&coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(string(otherID))},
 		})
-		c.timer = time.NewTimer(0)
 		end := errors.New("the end")
 		c.running.Go(func() {
 			for n := range 100 {

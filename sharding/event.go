@@ -161,9 +161,11 @@ func (e PresenceSeen) apply(m *Machine, now time.Time) {
 		return
 	}
 	m.observer.Seen(e.Identity, e.Version, now)
-	m.presences[e.Identity] = e
 	if e.Version == "" {
 		delete(m.presences, e.Identity)
+	} else {
+		m.presences[e.Identity] = e
+		delete(m.collected, e.Identity) // not yet, or there again: a late renewal has created it
 	}
 	m.noteNewerPlacement(e.Placement, now)
 }

@@ -21,7 +21,7 @@ import (
 //	sharding_shards{state}                  gauge: shards of this replica by state: warming, warm, held, admitting, draining, stalled, releasing
 //	sharding_shards_owned                   gauge: shards that this replica admits work of (sum; by instance for "shards by owner")
 //	sharding_shards_home                    gauge: shards whose home is this replica's member (sum)
-//	sharding_shards_unowned                 gauge: shards whose Lease nobody holds, as seen here (max)
+//	sharding_shards_unowned                 gauge: shards whose Lease nobody holds who is known to act, as seen here (max)
 //	sharding_shard_weight{shard}            gauge: weight in P of each shard that this replica admits work of, where P records weights (sum; by instance for "weight by owner")
 //	sharding_weight_bound                   gauge: what no member's homes are to weigh more than, by P; 0 where it records no weights (max)
 //	sharding_unowned_seconds_total          counter: shard-seconds for which nobody admitted work of a shard that this replica then took (sum)
@@ -177,7 +177,7 @@ func newGauges(snapshot func() Snapshot) *gauges {
 	desc("shards", "Shards of this replica, by state.", "state")
 	desc("shards_owned", "Shards that this replica admits work of.")
 	desc("shards_home", "Shards whose home is this replica's member.")
-	desc("shards_unowned", "Shards whose Lease nobody holds, as seen here.")
+	desc("shards_unowned", "Shards whose Lease is free, or held by a process that is dead, unknown or has let it run out, as seen here.")
 	desc("shard_weight", "Weight in the placement of a shard that this replica admits work of.", "shard")
 	desc("weight_bound", "What no member's homes are to weigh more than, by the placement; 0 where it records no weights.")
 	desc("warm_stuck_scopes", "Namespaces that have not synced for 10 s.")
@@ -213,7 +213,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		scopes += shard.Scopes
 		owned += count(shard.State == stateAdmitting)
 		home += count(shard.Home == s.Identity.Member() && shard.Home != "")
-		unowned += count(shard.Holder == "")
+		unowned += count(shard.Unowned)
 		if weight, ok := s.Placement.Weights[shard.Shard]; ok && shard.State == stateAdmitting {
 			set("shard_weight", float64(weight), strconv.Itoa(int(shard.Shard)))
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+
+	"example.com/redis-operator/sharding/placement"
 )
 
 // newCoordinator is one whose actions on the guard can be performed; it reaches no API.
@@ -58,5 +60,51 @@ func namespaceOf(s *Sharding, shard Shard) string {
 		if s.ShardOf(name) == shard {
 			return name
 		}
+	}
+}
+
+// What the installation records counts everywhere, not for the claims alone.
+func TestTimingsAreTakenOverEverywhere(t *testing.T) {
+	recorded := placement.Timings{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: time.Second}
+	c := newCoordinator(t)
+	if err := c.connect(); err != nil {
+		t.Fatal(err)
+	}
+	before := c.clients
+	if err := c.takeOver(c.options.timings()); err != nil || c.clients != before {
+		t.Errorf("taking over the own timings: %v, other clients: %v", err, c.clients != before)
+	}
+	if err := c.takeOver(recorded); err != nil || c.clients == before || c.options.timings() != recorded {
+		t.Errorf("taking over: %v, other clients: %v, options have %v", err, c.clients != before, c.options.timings())
+	}
+	// Calls are cancelled 667 ms before the deadline now, not 2 s.
+	c.s.guard.Admit(3, "5", func() time.Time { return time.Now().Add(1500 * time.Millisecond) })
+	if !c.s.guard.Admits(3) {
+		t.Error("the guard goes by the old timings")
+	}
+	c.compareTimings(placement.Placement{Timings: recorded})
+	if len(c.failed) != 0 {
+		t.Errorf("ended with %v although the timings are the same", <-c.failed)
+	}
+}
+
+// A process that started before P was there compares with the first that it sees.
+func TestTimingsOfTheFirstPlacementAreCompared(t *testing.T) {
+	c := newCoordinator(t)
+	short := placement.Timings{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: time.Second}
+	c.compareTimings(placement.Placement{Timings: short})
+	select {
+	case err := <-c.failed:
+		if !errors.Is(err, ErrOtherTimings) {
+			t.Errorf("ended with %v", err)
+		}
+	default:
+		t.Error("went on with other timings")
+	}
+	// Those that cannot be used here are not worth a restart.
+	c = newCoordinator(t)
+	c.compareTimings(placement.Placement{Timings: placement.Timings{LeaseDuration: 4 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second}})
+	if len(c.failed) != 0 {
+		t.Errorf("ended with %v", <-c.failed)
 	}
 }

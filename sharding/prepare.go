@@ -48,18 +48,27 @@ func isWrittenAgain(err error) bool {
 		errors.As(err, &unreadable) && !errors.Is(err, placement.ErrOtherFormat)
 }
 
-func (c *coordinator) prepareOnce(ctx context.Context) error {
+// connect builds the clients, whose timeouts follow from the timings.
+func (c *coordinator) connect() error {
 	var err error
+	if c.clients, err = newClients(c.s.config, c.options.claimTimings()); err != nil {
+		return err
+	}
+	c.store = placement.NewStore(c.clients.requests.CoreV1().ConfigMaps(c.options.Namespace), c.options.Installation, c.options.settings())
+	return nil
+}
+
+func (c *coordinator) prepareOnce(ctx context.Context) error {
 	if c.clients == nil { // once: each would have connections of its own
-		if c.clients, err = newClients(c.s.config, c.options.claimTimings()); err != nil {
+		if err := c.connect(); err != nil {
 			return err
 		}
 	}
-	c.store = placement.NewStore(c.clients.requests.CoreV1().ConfigMaps(c.options.Namespace), c.options.Installation, c.options.settings())
 	if err := c.readPod(ctx); err != nil {
 		return err
 	}
 	if c.options.StatefulSet != "" {
+		var err error
 		c.statefulSet, err = c.clients.requests.AppsV1().StatefulSets(c.options.Namespace).Get(ctx, c.options.StatefulSet, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("reading the StatefulSet: %w", err)
@@ -68,7 +77,9 @@ func (c *coordinator) prepareOnce(ctx context.Context) error {
 	p, err := c.store.Load(ctx)
 	switch {
 	case err == nil:
-		c.takeOver(p.Timings)
+		if err := c.takeOver(p.Timings); err != nil {
+			return err
+		}
 	case !isWrittenAgain(err):
 		return err
 	}
@@ -81,19 +92,47 @@ func (c *coordinator) prepareOnce(ctx context.Context) error {
 	return nil
 }
 
-// takeOver uses the timings that P records instead of the own ones: all processes need the same.
-func (c *coordinator) takeOver(recorded placement.Timings) {
-	if recorded == (placement.Timings{}) || recorded == c.options.timings() {
-		return
-	}
-	changed := c.options.withTimings(recorded)
-	if err := changed.Validate(); err != nil {
-		c.log.Error(err, "Keeping the own timings: those of the installation do not fit the other options")
-		return
+// takeOver uses the timings that P records instead of the own ones, everywhere: all processes need the
+// same.
+func (c *coordinator) takeOver(recorded placement.Timings) error {
+	changed, differ := c.optionsWith(recorded)
+	if !differ {
+		return nil
 	}
 	c.log.Info("Warning: taking over the timings of the installation, which differ from the options",
 		"options", c.options.timings(), "installation", recorded)
 	c.options = changed
+	c.s.guard.SetCancelLead(changed.claimTimings().CancelLead)
+	return c.connect()
+}
+
+// optionsWith are the options with the timings that P records; false if there is nothing to change.
+func (c *coordinator) optionsWith(recorded placement.Timings) (Options, bool) {
+	if recorded == (placement.Timings{}) || recorded == c.options.timings() {
+		return c.options, false
+	}
+	changed := c.options.withTimings(recorded)
+	if err := changed.Validate(); err != nil {
+		c.log.Error(err, "Keeping the own timings: those of the installation do not fit the other options")
+		return c.options, false
+	}
+	return changed, true
+}
+
+// ErrOtherTimings says that the installation was created with other timings while this process started
+// with its own: started again, it takes them over.
+var ErrOtherTimings = errors.New("the installation has other timings")
+
+// compareTimings ends the process if the first P that it sees, where there was none to read when it
+// started, records other timings. It has claimed nothing yet.
+func (c *coordinator) compareTimings(p placement.Placement) {
+	if c.compared {
+		return
+	}
+	c.compared = true
+	if _, differ := c.optionsWith(p.Timings); differ {
+		c.fail(fmt.Errorf("%w: they are %v, this process has %v and must start again", ErrOtherTimings, p.Timings, c.options.timings()))
+	}
 }
 
 // readPod checks that the Pod of this process is still there, and learns its UID. Without a

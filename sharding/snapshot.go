@@ -40,6 +40,9 @@ type ShardSnapshot struct {
 	Epoch  Epoch    // of this replica's claim; empty if it has none
 	State  string   // idle, warming, warm, held, admitting, stalled, draining, releasing
 	Scopes int      // namespaces that this replica caches of it
+	// Unowned says that its Lease is free, or names nobody who is known to act: a process that P
+	// records dead or does not record, or one whose Lease has run out as seen here.
+	Unowned bool
 }
 
 // Admitted returns the shards that the replica admits work of.
@@ -64,6 +67,7 @@ func (c *coordinator) observe() *Snapshot {
 			s.State = process.State
 		}
 	}
+	alive := m.aliveInPlacement()
 	scopes, stuck := c.scopes.Counts()
 	s.Stuck = stuck
 	for i := range m.shards {
@@ -72,9 +76,32 @@ func (c *coordinator) observe() *Snapshot {
 		s.Shards[i] = ShardSnapshot{
 			Shard: Shard(i), Home: home, Acting: m.acting[i].Member(), Holder: shard.holder,
 			Epoch: shard.epoch, State: shard.describe(), Scopes: scopes[Shard(i)],
+			Unowned: shard.holderSeen && (!alive[shard.holder] || c.hasRunOut(Shard(i))),
 		}
 	}
 	return s
+}
+
+// hasRunOut tells whether another's claim on a shard is seen to be over. While the own watch lags, what
+// it does not show says nothing.
+func (c *coordinator) hasRunOut(shard Shard) bool {
+	return c.claims != nil && !c.lagging && c.claims.Claim(shard).HolderExpired()
+}
+
+// aliveInPlacement are the processes that P does not record as dead. Before P was read, all holders
+// count as alive.
+func (m *Machine) aliveInPlacement() map[Identity]bool {
+	alive := map[Identity]bool{}
+	if m.p == nil {
+		for i := range m.shards {
+			alive[m.shards[i].holder] = m.shards[i].holder != ""
+		}
+		return alive
+	}
+	for _, process := range m.p.Processes {
+		alive[process.Identity] = process.State != placement.Dead
+	}
+	return alive
 }
 
 func (s *shardState) describe() string {

@@ -154,12 +154,12 @@ func (m *Machine) watchOthers(now time.Time) {
 }
 
 // collectOrphans has those presence Leases deleted that have run out without their process ever
-// having got into P.
+// having got into P, or that were there again after their process was recorded as dead.
 func (m *Machine) collectOrphans(now time.Time) {
 	for _, identity := range m.observer.Identities() {
 		_, present := m.presences[identity]
-		_, known := m.p.Process(identity)
-		if !present || known || m.collected[identity] {
+		process, known := m.p.Process(identity)
+		if !present || known && process.State != placement.Dead || m.collected[identity] {
 			continue
 		}
 		if _, expired := m.observer.Expired(identity, now); expired {

@@ -181,3 +181,18 @@ func TestObservedDeathEndsWithItsProof(t *testing.T) {
 		})
 	}
 }
+
+// The presence of a dead process that is there again after it was collected is collected again, once it
+// has run out.
+func TestPresenceOfTheDeadIsCollectedAgain(t *testing.T) {
+	s := newScript(t).holding()
+	s.step(PresenceSeen{Identity: otherID, Version: "30"})
+	s.step(s.place("11", map[Identity]placement.State{selfID: placement.Serving, otherID: placement.Dead})).want("CollectPresence")
+	s.step(PresenceSeen{Identity: otherID}).want()
+	s.step(PresenceSeen{Identity: otherID, Version: "33"}).want()
+	for n := range 4 {
+		s.pass(2 * time.Second).step(PresenceSeen{Identity: selfID, Version: fmt.Sprint(50 + n)}).want()
+	}
+	s.pass(2 * time.Second).step(PresenceSeen{Identity: selfID, Version: "60"}).want("CollectPresence")
+	s.pass(2 * time.Second).step(PresenceSeen{Identity: selfID, Version: "61"}).want()
+}

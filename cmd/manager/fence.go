@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/sharding/serverfence"
 )
 
@@ -21,7 +22,7 @@ func addFenceMonitor(mgr ctrl.Manager, config *rest.Config, options Options) err
 	monitor, err := serverfence.NewMonitor(serverfence.MonitorOptions{
 		Proof: serverfence.ProofOptions{
 			Client: client, Installation: options.Installation, Namespace: options.Namespace,
-			ShardLabel: options.ShardLabel, Shards: options.Shards,
+			ShardLabel: redisv1.LabelShard, Shards: options.Shards,
 		},
 		Registerer: metrics.Registry,
 		Log:        mgr.GetLogger().WithName("serverfence"),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/controllers/rediscluster/plan"
@@ -114,10 +115,10 @@ func TestRefusalOfTheFenceIsNoProblem(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{client: &recordingClient{refusal: tc.refusal}, owner: shardThree{}, fenced: tc.isFenced}
+			r := &Reconciler{client: &recordingClient{refusal: tc.refusal}, owner: shardThree{}, fenced: tc.isFenced, now: time.Now}
 			cluster := testCluster()
 			object := resources.ClientService(resources.Input{Cluster: cluster})
-			p, err := r.applyObject(t.Context(), &observation{cluster: cluster}, object)
+			p, err := r.applyObject(t.Context(), &observation{cluster: cluster}, object, newMemory().of(cluster))
 			if p.reason != tc.wantProblem || (err != nil) != tc.wantErr {
 				t.Errorf("problem %q, error %v; want %q, an error: %t", p.reason, err, tc.wantProblem, tc.wantErr)
 			}

@@ -156,6 +156,15 @@ func (c *Claim) Holder() (placement.Identity, bool) {
 	return HolderOf(c.seen.lease), c.seen.known
 }
 
+// HolderExpired tells whether another process is stored as holder and has not renewed for so long that
+// it does not rely on the Lease any more, by own observation.
+func (c *Claim) HolderExpired() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	holder := HolderOf(c.seen.lease)
+	return holder != "" && holder != c.o.Identity && !c.o.Now().Before(c.seen.ripe())
+}
+
 // Observe tells the claim of a state of its Lease, from a watch. What is older than what it knows is
 // ignored. The Lease is not kept.
 func (c *Claim) Observe(lease *coordinationv1.Lease) {

@@ -79,6 +79,7 @@ type Guard struct {
 	exempt map[Resource]bool
 
 	mu      sync.Mutex // guards all below, and what the tenures and grants hold
+	lead    time.Duration
 	shards  map[placement.Shard]*shard
 	dropped []func(namespace string)
 }
@@ -100,11 +101,18 @@ func New(o Options) (*Guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &Guard{o: o, exempt: map[Resource]bool{}, shards: map[placement.Shard]*shard{}}
+	g := &Guard{o: o, lead: o.CancelLead, exempt: map[Resource]bool{}, shards: map[placement.Shard]*shard{}}
 	for _, r := range append(DefaultExempt(), o.Exempt...) {
 		g.exempt[r] = true
 	}
 	return g, nil
+}
+
+// SetCancelLead changes Options.CancelLead: the timings of the claims were learnt after New.
+func (g *Guard) SetCancelLead(lead time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lead = lead
 }
 
 // Admit opens a shard under an epoch. With the present epoch it opens the shard again after

@@ -63,7 +63,7 @@ func (g *Guard) shard(number placement.Shard) *shard {
 // isInTime compares the clock with the deadline of the claim: the one test that a pause of the whole
 // process cannot outrun.
 func (g *Guard) isInTime(t *tenure) bool {
-	return g.o.Now().Before(t.deadline().Add(-g.o.CancelLead))
+	return g.o.Now().Before(t.deadline().Add(-g.lead))
 }
 
 func (t *tenure) cancel() {

@@ -63,7 +63,7 @@ type Membership struct {
 	urgent chan struct{}
 	relist chan struct{}
 
-	writing sync.Mutex // serialises renewals; held across the request it serialises, guards lease
+	writing sync.Mutex // serialises own writes; held across the request it serialises, guards lease
 	lease   *coordinationv1.Lease
 
 	mu      sync.Mutex // guards content
@@ -102,8 +102,11 @@ func (m *Membership) Publish(
 	}
 }
 
-// Leave stops renewing and deletes the own presence Lease.
+// Leave stops renewing and deletes the own presence Lease, after a renewal that is on its way: that
+// might create it again.
 func (m *Membership) Leave(ctx context.Context) error {
+	m.writing.Lock()
+	defer m.writing.Unlock()
 	m.mu.Lock()
 	identity := m.content.Identity
 	m.content = Presence{}
