@@ -59,11 +59,11 @@
 //	 |  |  placement names another                   | presence Lease with P's version
 //	 |  +------------------------------------------ warm
 //	 |                                               | Lease seen free (or emptied: its holder
-//	 |                                               | is dead or its Lease expired)
+//	 |                                               | is dead or its Lease expired), acquired
 //	 |                                               v
-//	 |                                           claiming
-//	 |                                               | acquired, placement still names it,
-//	 |                                               | scopes warm, settled
+//	 |                                             held
+//	 |                                               | placement still names it, scopes warm,
+//	 |                                               | settled
 //	 |             renewals fail, watch stalls       v
 //	 |            +---------------------------- admitting <-----------------+
 //	 |            v                                  |                      | drain overran:
@@ -71,7 +71,7 @@
 //	 |            | deadline, or another             | or stopping          | again later
 //	 |            | holder                           v                      |
 //	 |            v                               draining -----------------+
-//	 +--------- lost                                 | no call in flight
+//	 +----- (claim lost)                             | no call in flight
 //	 |                                               v
 //	 +------------------------------------------ releasing
 //

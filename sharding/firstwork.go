@@ -2,7 +2,6 @@ package sharding
 
 import (
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 )
@@ -14,18 +13,24 @@ type firstWork struct {
 	*metrics
 
 	mu      sync.Mutex // guards awaited
-	awaited map[Shard]logr.Logger
+	awaited map[Shard]admission
+}
+
+// admission is one that has had no work yet.
+type admission struct {
+	epoch Epoch
+	log   logr.Logger
 }
 
 func newFirstWork(metrics *metrics) *firstWork {
-	return &firstWork{metrics: metrics, awaited: map[Shard]logr.Logger{}}
+	return &firstWork{metrics: metrics, awaited: map[Shard]admission{}}
 }
 
-// await has the next reconcile in the shard logged.
-func (f *firstWork) await(shard Shard, log logr.Logger) {
+// await has the next reconcile in the shard logged that begins under the epoch.
+func (f *firstWork) await(shard Shard, epoch Epoch, log logr.Logger) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.awaited[shard] = log
+	f.awaited[shard] = admission{epoch: epoch, log: log}
 }
 
 // forget ends the wait.
@@ -35,14 +40,18 @@ func (f *firstWork) forget(shard Shard) {
 	delete(f.awaited, shard)
 }
 
-// Reconciled implements guard.Observer together with the methods of metrics.
-func (f *firstWork) Reconciled(shard Shard, took time.Duration) {
+// Started implements guard.Observer together with the methods of metrics. One that was admitted under
+// an earlier epoch, and comes late, is not the first of this one.
+func (f *firstWork) Started(shard Shard, epoch Epoch) {
 	now := monotonicNanos()
 	f.mu.Lock()
-	log, first := f.awaited[shard]
-	delete(f.awaited, shard)
+	awaited, first := f.awaited[shard]
+	first = first && awaited.epoch == epoch
+	if first {
+		delete(f.awaited, shard)
+	}
 	f.mu.Unlock()
 	if first {
-		log.Info("Reconciled first request of shard", "monotonicNanos", now-took.Nanoseconds())
+		awaited.log.Info("Reconciled first request of shard", "monotonicNanos", now)
 	}
 }

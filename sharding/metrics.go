@@ -18,7 +18,7 @@ import (
 //
 //	sharding_members{state}                 gauge: processes in P by state: joining, serving, leaving, dead (max over replicas)
 //	sharding_expected_members               gauge: members that P expects to work (max)
-//	sharding_shards{state}                  gauge: shards of this replica by state: warming, warm, held, admitting, draining, stalled, releasing
+//	sharding_shards{state}                  gauge: shards of this replica by state: warming, warm, held, admitting, stalled, draining, releasing
 //	sharding_shards_owned                   gauge: shards that this replica admits work of (sum; by instance for "shards by owner")
 //	sharding_shards_home                    gauge: shards whose home is this replica's member (sum)
 //	sharding_shards_unowned                 gauge: shards whose Lease nobody holds who is known to act, as seen here (max)

@@ -98,8 +98,9 @@ type Options struct {
 	// addition to guard.DefaultExempt. Every other mutating call needs one.
 	Exempt []guard.Resource
 
-	// TerminationLog is the Pod's terminationMessagePath; default /dev/termination-log. It is
-	// written only if it exists or PodUID is known.
+	// TerminationLog is the Pod's terminationMessagePath; default /dev/termination-log. The identity
+	// is written to it if the file exists, as it does in every container. Without it the death of
+	// this process is never confirmed: its shards wait for their Leases to run out.
 	TerminationLog string
 	// Registerer takes the sharding_* metrics; nil means that none are registered.
 	Registerer prometheus.Registerer

@@ -73,7 +73,7 @@ func (c *coordinator) performMembership(action Action) {
 func (c *coordinator) admit(a Admit) {
 	claimed := c.claims.Claim(a.Shard)
 	log := c.log.WithValues("shard", a.Shard, "epoch", a.Epoch, "identity", c.identity)
-	c.s.firstWork.await(a.Shard, log)
+	c.s.firstWork.await(a.Shard, a.Epoch, log)
 	at := monotonicNanos()
 	c.s.guard.Admit(a.Shard, a.Epoch, func() time.Time { return claimed.DeadlineOf(a.Epoch) })
 	log.Info("Admitted shard", "cause", a.Cause, "monotonicNanos", at)

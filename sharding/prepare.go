@@ -201,8 +201,8 @@ func (c *coordinator) joinOnce(ctx context.Context, superseded bool) (Identity, 
 	return identity, nil
 }
 
-// writeTerminationLog writes the identity where the kubelet finds it. A process without a Pod has
-// no such file.
+// writeTerminationLog writes the identity where the kubelet finds it. The kubelet has made that file:
+// where it is missing nobody would read it, which is worth a warning if there is a Pod.
 func (c *coordinator) writeTerminationLog(identity Identity) error {
 	if _, err := os.Stat(c.options.TerminationLog); errors.Is(err, os.ErrNotExist) {
 		if c.podUID != "" {

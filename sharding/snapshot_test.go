@@ -1,7 +1,11 @@
 package sharding
 
 import (
+	"maps"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,4 +79,69 @@ func unowned(s *Snapshot) []Shard {
 		}
 	}
 	return shards
+}
+
+// The states that a shard can be in and those that are counted are the same.
+func TestShardStates(t *testing.T) {
+	reached := map[string]bool{}
+	for _, holding := range []claimState{claimNone, claimContending, claimHeld, claimReleasing} {
+		for _, loaded := range []scopeState{scopesNone, scopesWarming, scopesWarm} {
+			for _, admission := range []admissionState{notAdmitting, admitting, draining} {
+				for _, suspended := range []bool{false, true} {
+					s := shardState{claim: holding, scopes: loaded, admission: admission, suspended: suspended, epoch: "5"}
+					reached[s.describe()] = true
+				}
+			}
+		}
+	}
+	delete(reached, stateIdle)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newGauges(func() Snapshot { return Snapshot{} }))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var labelled []string
+	for _, family := range families {
+		if family.GetName() == "sharding_shards" {
+			for _, metric := range family.GetMetric() {
+				labelled = append(labelled, metric.GetLabel()[0].GetValue())
+			}
+		}
+	}
+	want := slices.Sorted(slices.Values(shardStates))
+	if got := slices.Sorted(maps.Keys(reached)); !slices.Equal(got, want) {
+		t.Errorf("shards can be %v, counted are %v", got, want)
+	}
+	if got := slices.Sorted(slices.Values(labelled)); !slices.Equal(got, want) {
+		t.Errorf("the metric has states %v, counted are %v", got, want)
+	}
+}
+
+func TestShardStatesAreDocumented(t *testing.T) {
+	for file, pattern := range map[string]string{
+		"metrics.go":                  `sharding_shards\{state\} .* by state: (.*)\n`,
+		"../docs/operations.md":       "`sharding_shards\\{state\\}` .* by state: (.*) \\|\n",
+		"../dashboards/sharding.json": `the shards that the replicas deal with\? Bad: (.*) that does not end`,
+	} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(pattern).FindSubmatch(content)
+		if found == nil {
+			t.Errorf("%s does not list the states", file)
+			continue
+		}
+		var listed []string
+		for _, word := range regexp.MustCompile(`, | or `).Split(string(found[1]), -1) {
+			listed = append(listed, word)
+			if !slices.Contains(shardStates, word) {
+				t.Errorf("%s names a state %q, which does not exist", file, word)
+			}
+		}
+		if !strings.HasSuffix(file, ".json") && len(listed) != len(shardStates) {
+			t.Errorf("%s lists %v, there are %v", file, listed, shardStates)
+		}
+	}
 }

@@ -28,8 +28,8 @@ var (
 // Observer is told what the guard does, for metrics. Its methods must be fast; they are called
 // without locks and from many goroutines.
 type Observer interface {
-	// Reconciled: an admitted request has ended.
-	Reconciled(shard placement.Shard, took time.Duration)
+	// Started: a request was admitted under the epoch and begins.
+	Started(shard placement.Shard, epoch claim.Epoch)
 	// Dropped: a request, or the timer that one asked for, was dropped since its shard is not held.
 	Dropped(shard placement.Shard)
 	// Refused: a changing call was refused; shard is -1 for a context without admission.
@@ -271,6 +271,6 @@ func (g *Guard) NotifyDropped(namespace string) {
 // nobody observes nothing.
 type nobody struct{}
 
-func (nobody) Reconciled(placement.Shard, time.Duration) {}
-func (nobody) Dropped(placement.Shard)                   {}
-func (nobody) Refused(placement.Shard, error)            {}
+func (nobody) Started(placement.Shard, claim.Epoch) {}
+func (nobody) Dropped(placement.Shard)              {}
+func (nobody) Refused(placement.Shard, error)       {}

@@ -37,9 +37,8 @@ func (r *guarded[R]) Reconcile(ctx context.Context, request R) (reconcile.Result
 	if refusal != nil {
 		return r.refuse(number, refusal), nil
 	}
-	start := r.g.o.Now()
+	r.g.o.Observer.Started(number, grant.tenure.epoch)
 	result, err := r.reconcile(ctx, grant, request)
-	r.g.o.Observer.Reconciled(number, r.g.o.Now().Sub(start))
 	if !r.g.isCurrent(grant) {
 		if err != nil || !result.IsZero() {
 			r.g.o.Observer.Dropped(number)

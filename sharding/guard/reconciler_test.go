@@ -49,6 +49,9 @@ func TestWrap(t *testing.T) {
 				called := false
 				inner := reconcile.TypedFunc[string](func(ctx context.Context, request string) (reconcile.Result, error) {
 					called = true
+					if n := r.observed.started.Load(); n != 1 {
+						t.Errorf("the observer was told of %d requests that began, want this one", n)
+					}
 					if epoch, ok := guard.Epoch(ctx); !ok || epoch != "5" || request != ns+"/cache" {
 						t.Errorf("reconciling %s under epoch %q", request, epoch)
 					}
@@ -66,6 +69,9 @@ func TestWrap(t *testing.T) {
 				}
 				if called != tc.wantCalled {
 					t.Errorf("called = %t, want %t", called, tc.wantCalled)
+				}
+				if n := r.observed.started.Load(); n != 0 && !called {
+					t.Errorf("the observer was told of %d requests that were refused", n)
 				}
 				if n := r.observed.dropped.Load(); n != tc.wantDropped {
 					t.Errorf("%d dropped, want %d", n, tc.wantDropped)

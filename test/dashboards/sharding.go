@@ -90,7 +90,7 @@ func ownership() Row {
 		one(Panel{
 			Title: "Shards by state", Kind: Stacked, Unit: Count,
 			Question: "In which state are the shards that the replicas deal with?",
-			Bad:      "warming, claiming, draining or stalled that does not end.",
+			Bad:      "warming, held, stalled, draining or releasing that does not end.",
 		}, `sum by (state) (sharding_shards)`, "{{state}}"),
 	}}
 }
