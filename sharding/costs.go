@@ -71,8 +71,7 @@ type workObserver struct {
 	costs *costMeter
 }
 
-// Reconciled implements guard.Observer together with the methods of firstWork.
+// Reconciled implements guard.Observer together with the methods of firstWork and metrics.
 func (o workObserver) Reconciled(shard Shard, took time.Duration) {
-	o.firstWork.Reconciled(shard, took)
 	o.costs.reconciled(shard, took)
 }

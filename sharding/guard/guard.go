@@ -30,6 +30,8 @@ var (
 type Observer interface {
 	// Started: a request was admitted under the epoch and begins.
 	Started(shard placement.Shard, epoch claim.Epoch)
+	// Reconciled: a request that was admitted has ended, after so long.
+	Reconciled(shard placement.Shard, took time.Duration)
 	// Dropped: a request, or the timer that one asked for, was dropped since its shard is not held.
 	Dropped(shard placement.Shard)
 	// Refused: a changing call was refused; shard is -1 for a context without admission.
@@ -271,6 +273,7 @@ func (g *Guard) NotifyDropped(namespace string) {
 // nobody observes nothing.
 type nobody struct{}
 
-func (nobody) Started(placement.Shard, claim.Epoch) {}
-func (nobody) Dropped(placement.Shard)              {}
-func (nobody) Refused(placement.Shard, error)       {}
+func (nobody) Started(placement.Shard, claim.Epoch)      {}
+func (nobody) Reconciled(placement.Shard, time.Duration) {}
+func (nobody) Dropped(placement.Shard)                   {}
+func (nobody) Refused(placement.Shard, error)            {}

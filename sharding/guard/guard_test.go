@@ -89,11 +89,13 @@ func (r *rig) wantInFlight(all, mutating int) {
 }
 
 // observed counts what the guard tells.
-type observed struct{ started, dropped, refused atomic.Int64 }
+type observed struct{ started, ended, dropped, refused atomic.Int64 }
 
 func (o *observed) Started(placement.Shard, claim.Epoch) { o.started.Add(1) }
-func (o *observed) Dropped(placement.Shard)              { o.dropped.Add(1) }
-func (o *observed) Refused(placement.Shard, error)       { o.refused.Add(1) }
+
+func (o *observed) Reconciled(placement.Shard, time.Duration) { o.ended.Add(1) }
+func (o *observed) Dropped(placement.Shard)                   { o.dropped.Add(1) }
+func (o *observed) Refused(placement.Shard, error)            { o.refused.Add(1) }
 
 // TestCheck walks through what can happen to a shard after something was admitted.
 func TestCheck(t *testing.T) {

@@ -38,7 +38,9 @@ func (r *guarded[R]) Reconcile(ctx context.Context, request R) (reconcile.Result
 		return r.refuse(number, refusal), nil
 	}
 	r.g.o.Observer.Started(number, grant.tenure.epoch)
+	started := time.Now()
 	result, err := r.reconcile(ctx, grant, request)
+	r.g.o.Observer.Reconciled(number, time.Since(started))
 	if !r.g.isCurrent(grant) {
 		if err != nil || !result.IsZero() {
 			r.g.o.Observer.Dropped(number)

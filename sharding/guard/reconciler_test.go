@@ -73,6 +73,9 @@ func TestWrap(t *testing.T) {
 				if n := r.observed.started.Load(); n != 0 && !called {
 					t.Errorf("the observer was told of %d requests that were refused", n)
 				}
+				if began, ended := r.observed.started.Load(), r.observed.ended.Load(); began != ended {
+					t.Errorf("the observer was told of %d requests that began and of %d that ended", began, ended)
+				}
 				if n := r.observed.dropped.Load(); n != tc.wantDropped {
 					t.Errorf("%d dropped, want %d", n, tc.wantDropped)
 				}
