@@ -269,15 +269,7 @@ func (p *simProcess) do(action Action) {
 	case CollectPresence:
 		p.request(func() { w.changePresence(PresenceSeen{Identity: a.Identity}) }, func() {})
 	case Wake:
-		p.wakeSeq++
-		seq := p.wakeSeq
-		w.after(a.At.Sub(w.now), func() {
-			p.run(func() {
-				if seq == p.wakeSeq {
-					p.step(Tick{})
-				}
-			})
-		})
+		p.wakeAt(a.At)
 	case Finish:
 		p.finish()
 	case Refuse:
@@ -289,6 +281,19 @@ func (p *simProcess) do(action Action) {
 		delete(p.replayDue, a.Shard)
 	case Relist:
 	}
+}
+
+// wakeAt makes earlier requests void.
+func (p *simProcess) wakeAt(at time.Time) {
+	p.wakeSeq++
+	seq := p.wakeSeq
+	p.w.after(at.Sub(p.w.now), func() {
+		p.run(func() {
+			if seq == p.wakeSeq {
+				p.step(Tick{})
+			}
+		})
+	})
 }
 
 // stopAdmitting leaves calls in flight behind: only a drain, or the end of the claim, ends them.
