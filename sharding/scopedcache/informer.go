@@ -301,14 +301,14 @@ func (i *informer) Resync() error {
 	return nil
 }
 
-// notify queues notifications for every handler. The caller holds mu. An update that changes
-// nothing comes from a list after a lost watch; only those who want resyncs hear of it.
+// notify queues notifications for every handler. The caller holds mu. An update that changes nothing comes
+// from a list after a lost watch and is not told: who wants every object now and then has Resync.
 func (i *informer) notify(notifications ...notification) {
-	for _, r := range i.registrations {
-		for _, n := range notifications {
-			if n.change == updated && !r.wantsResync && isUnchanged(n) {
-				continue
-			}
+	for _, n := range notifications {
+		if n.change == updated && isUnchanged(n) {
+			continue
+		}
+		for _, r := range i.registrations {
 			r.push(n)
 		}
 	}

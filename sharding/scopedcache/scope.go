@@ -75,6 +75,9 @@ func newScope(parent context.Context, settings scopeSettings, namespace string) 
 
 // newInformer is called by the inner cache in the course of open.
 func (s *scope) newInformer(source toolscache.ListerWatcher, _ runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	if s.namespace != "" {
+		source = newListedSource(source)
+	}
 	s.openedAs = newInformer(s, s.opening, source, resync, indexers)
 	return s.openedAs
 }
