@@ -9,12 +9,12 @@ import (
 )
 
 // namedPath finds paths of this repository in backticks, and the targets of relative links.
-var namedPath = regexp.MustCompile("`((?:api|cmd|sharding|controllers|deploy|dashboards|test|tools|docs)/[A-Za-z0-9_./-]*)`|\\]\\(([A-Za-z0-9_./-]+)\\)")
+var namedPath = regexp.MustCompile("`((?:api|cmd|sharding|controllers|deploy|dashboards|examples|test|tools|docs)/[A-Za-z0-9_./-]*)`|\\]\\(([A-Za-z0-9_./-]+)\\)")
 
 // TestDocumentsNameWhatExists finds documents that were left behind when a file moved.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	var documents []string
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/design/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/design/*.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
