@@ -32,7 +32,7 @@ func TestSharded(t *testing.T) {
 	w := newWorld(t)
 	w.fence()
 	replicas := []*replica{w.start("sharded", 0), w.start("sharded", 1), w.start("sharded", 2)}
-	w.eventually("three replicas share the shards", func(ctx context.Context) string { return w.isShared(ctx, replicas) })
+	w.eventually("three replicas share the shards", func(ctx context.Context) string { return w.isShared(ctx, replicas, settings.Shards/3) })
 	namespaces := w.pick(replicas)
 	w.fill(namespaces)
 	w.behave(namespaces)
@@ -46,7 +46,7 @@ func TestSharded(t *testing.T) {
 
 	replicas[2].stop()
 	left := replicas[:2]
-	w.eventually("two replicas have taken over", func(ctx context.Context) string { return w.isShared(ctx, left) })
+	w.eventually("two replicas have taken over", func(ctx context.Context) string { return w.isShared(ctx, left, settings.Shards/4) })
 	w.gateway.reset()
 	w.resize(namespaces, 3)
 	second := w.assertOwners(namespaces)
@@ -59,7 +59,7 @@ func TestSharded(t *testing.T) {
 	}
 
 	replicas[1].signal(syscall.SIGKILL)
-	w.eventually("one replica has taken over", func(ctx context.Context) string { return w.isShared(ctx, replicas[:1]) })
+	w.eventually("one replica has taken over", func(ctx context.Context) string { return w.isShared(ctx, replicas[:1], settings.Shards) })
 	w.gateway.reset()
 	w.resize(namespaces, 4)
 	if third := w.assertOwners(namespaces); len(third[replicas[0].name]) != tenants {
@@ -117,8 +117,9 @@ func (w *world) holders(ctx context.Context) (map[sharding.Shard]string, error) 
 	return holders, nil
 }
 
-// isShared says what is missing until these replicas, and no other, hold every shard, about as many each.
-func (w *world) isShared(ctx context.Context, replicas []*replica) string {
+// isShared says what is missing until these replicas, and no other, hold every shard, and each at least
+// so many.
+func (w *world) isShared(ctx context.Context, replicas []*replica, least int) string {
 	holders, err := w.holders(ctx)
 	if err != nil {
 		return err.Error()
@@ -129,7 +130,7 @@ func (w *world) isShared(ctx context.Context, replicas []*replica) string {
 	}
 	held := 0
 	for _, r := range replicas {
-		if counts[r.name] < settings.Shards/4 {
+		if counts[r.name] < least {
 			return fmt.Sprintf("%s holds too little of %v", r.name, counts)
 		}
 		held += counts[r.name]
