@@ -125,10 +125,7 @@ func (s *scopes) load(e *engagement, namespace string, added *scope, done func()
 		}
 		finish()
 		if failedEarly {
-			select {
-			case <-time.After(retryScope):
-			case <-e.ctx.Done():
-			}
+			pause(e.ctx, retryScope)
 		}
 	}
 	s.mu.Lock()

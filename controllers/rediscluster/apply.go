@@ -29,7 +29,8 @@ const retryRejected = 15 * time.Second
 // and that is not in step with its primary.
 func mustHoldEvictions(nodes []topology.Node) bool {
 	return slices.ContainsFunc(nodes, func(n topology.Node) bool {
-		return n.Ready && !n.OwnsSlots() && !(n.Reachable && n.Role == topology.RoleReplica && n.LinkUp)
+		isLinked := n.Reachable && n.Role == topology.RoleReplica && n.LinkUp
+		return n.Ready && !n.OwnsSlots() && !isLinked
 	})
 }
 

@@ -71,14 +71,6 @@ func newSandbox(t *testing.T, shell string, isBusybox bool) *sandbox {
 		}
 	}
 	for _, tool := range tools {
-		if tool == "sleep" && !isBusybox {
-			// The entry program sleeps once it has tried the gate. busybox has a sleep of its own.
-			s.write("bin/sleep", "#!/bin/sh\necho "+saysTried+" >&2\nexec /bin/sleep \"$@\"\n")
-			if err := os.Chmod(s.path("bin/sleep"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
 		target := shell
 		if !isBusybox {
 			found, err := exec.LookPath(tool)
@@ -193,7 +185,6 @@ func (p *process) await(texts ...string) string {
 
 const (
 	saysWaiting = "waiting at the start gate"
-	saysTried   = "gate-was-tried"
 	saysStarted = "/run/" // the fake server prints the path of its configuration
 )
 
@@ -280,15 +271,31 @@ func TestStartGate(t *testing.T) {
 // that one alone is spoken of.
 func (s *sandbox) staysShut(p *process) {
 	s.t.Helper()
-	if len(s.shell) > 1 {
-		time.Sleep(500 * time.Millisecond) // five tries
-	} else if p.await(saysTried, saysStarted) == saysStarted {
-		s.t.Fatalf("the gate was open:\n%s", &p.seen)
-	}
+	s.awaitRead("podinfo/start-gate")
 	s.write("podinfo/start-gate", "1000")
 	p.await(saysStarted)
 	if !strings.Contains(p.seen.String(), "start gate open (1000)") {
 		s.t.Errorf("the gate was opened by another value:\n%s", &p.seen)
+	}
+}
+
+// awaitRead waits until somebody who has read a file closes it.
+func (s *sandbox) awaitRead(name string) {
+	s.t.Helper()
+	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	events := os.NewFile(uintptr(fd), "inotify")
+	defer events.Close()
+	if _, err := syscall.InotifyAddWatch(fd, s.path(name), syscall.IN_CLOSE_NOWRITE); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := events.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := events.Read(make([]byte, syscall.SizeofInotifyEvent+syscall.NAME_MAX+1)); err != nil {
+		s.t.Fatalf("nobody reads %s: %v", name, err)
 	}
 }
 
