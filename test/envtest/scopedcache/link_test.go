@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -53,11 +55,17 @@ func (l *link) mend(expired int) {
 	l.expired = expired
 }
 
-// refusals returns how many watches were answered with 410.
-func (l *link) refusals() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.refused
+// awaitRefusals waits until so many watches were answered with 410: without one the test shows nothing.
+func (l *link) awaitRefusals(t *testing.T, want int) {
+	t.Helper()
+	eventually(t, func() string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.refused < want {
+			return fmt.Sprintf("%d watches were answered with 410, want %d", l.refused, want)
+		}
+		return ""
+	})
 }
 
 // hold lets requests in a namespace wait until the returned function is called.
