@@ -11,7 +11,7 @@ import (
 // withLongLeases makes sure that what is over soon was not waited out.
 func (i *installation) withLongLeases() {
 	i.options.LeaseDuration, i.options.RenewDeadline, i.options.RetryPeriod = 30*time.Second, 20*time.Second, time.Second
-	i.options.HandoverBound, i.options.ManagerGrace, i.options.PodGrace = 8*time.Second, 12*time.Second, 20*time.Second
+	i.options.HandoverBound, i.options.ManagerGrace, i.options.PodGrace = 8*time.Second, 25*time.Second, 40*time.Second
 }
 
 // soon is well before a long Lease runs out.

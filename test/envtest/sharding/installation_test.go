@@ -49,7 +49,7 @@ func newInstallation(t *testing.T, shards int) *installation {
 		Installation: name, Namespace: i.namespace, StatefulSet: name, Shards: shards,
 		RootKinds:     rootKinds,
 		LeaseDuration: 5 * time.Second, RenewDeadline: 3500 * time.Millisecond, RetryPeriod: 500 * time.Millisecond,
-		HandoverBound: 8 * time.Second, ManagerGrace: 12 * time.Second, PodGrace: 20 * time.Second,
+		HandoverBound: 8 * time.Second, ManagerGrace: 14 * time.Second, PodGrace: 20 * time.Second,
 		DrainBound: 2 * time.Second,
 	}
 	i.createNamespace(i.namespace)
