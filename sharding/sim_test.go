@@ -73,6 +73,9 @@ func simulate(seed uint64, off simRule, tracing bool) *simWorld {
 	}
 	w.begin()
 	for range 12 {
+		if w.violation != nil {
+			return w
+		}
 		w.disturb()
 		w.run(time.Duration(w.rng.IntN(8000)) * time.Millisecond)
 	}

@@ -191,10 +191,14 @@ func (p *simProcess) verifyExpiry(a VerifyExpiry) {
 }
 
 func (p *simProcess) writePlacement(next placement.Placement) {
+	copied := ""
+	if p.machine.p != nil {
+		copied = p.machine.p.Version
+	}
 	p.request(func() func() {
 		if p.w.versionOfP() == next.Version || p.w.off == ruleSwapP {
 			p.w.checkFold(p.identity, next)
-			p.w.storeP(next)
+			p.w.storeP(next, copied)
 		}
 		return p.readPlacement(PlacementWritten{})
 	}, func() { p.step(PlacementWritten{Err: errors.New("no answer")}) })

@@ -103,11 +103,13 @@ func (p *simProcess) checkTimes() {
 
 // checkPlacement asserts what holds of a P that is about to be stored: I3, that it is what Place gives,
 // and I4, that homes move by the optimum when the expected members change, and not otherwise. With
-// weights see checkFold. A P that was away for a Lease duration may be made from nothing.
-func (w *simWorld) checkPlacement(next placement.Placement) {
+// weights see checkFold. A P that was away for a Lease duration may be made from nothing, and one that was
+// deleted from a copy that is older than what was deleted: then homes may move.
+func (w *simWorld) checkPlacement(next placement.Placement, copied string) {
 	before := w.lastP
-	isSame := before.Settings == next.Settings && (w.p != nil || w.at-w.lostAt < w.timings.LeaseDuration)
-	if isSame && len(before.Homes) > 0 && len(before.Expected) > 0 && len(before.Weights) == 0 && len(next.Weights) == 0 {
+	isContinued := w.p != nil || copied == before.Version || copied == "" && w.at-w.lostAt < w.timings.LeaseDuration
+	isComparable := before.Settings == next.Settings && len(before.Expected) > 0 && len(before.Weights) == 0 && len(next.Weights) == 0
+	if isContinued && isComparable {
 		if moved, optimal := before.Moves(next), before.OptimalMoves(next.Expected); moved != optimal {
 			w.fail("I4", "%d homes moved from %v to %v, optimal are %d", moved, before.Expected, next.Expected, optimal)
 		}
@@ -131,7 +133,7 @@ func (w *simWorld) checkPlacement(next placement.Placement) {
 func (w *simWorld) checkDeath(dead placement.Process) {
 	if dead.Cause == placement.Confirmed {
 		for _, p := range w.processes {
-			if p.identity == dead.Identity && p.holdsAny() {
+			if p.identity == dead.Identity && !p.gone() && p.holdsAny() {
 				w.fail("I1", "the death of %s is recorded as confirmed, and it holds shards", p.identity)
 			}
 		}

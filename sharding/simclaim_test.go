@@ -134,24 +134,32 @@ func (c *simClaim) again(d time.Duration) {
 	})
 }
 
-// put stores the Lease with a holder over a version of it, unless it has another. It answers what is
-// stored then. A rule that is switched off has it stored over any version.
-func (c *simClaim) put(holder Identity, unclean bool, over string, off bool) (simLease, bool) {
+// put stores the Lease over a version of it, or creates it where that is empty. It answers
+// what is stored then. A rule that is switched off has it stored over any version.
+func (c *simClaim) put(next simLease, over string, off bool) (simLease, bool) {
 	w := c.p.w
-	if w.leases[c.shard].version != over && !off {
-		return w.leases[c.shard], false
+	stored := w.leases[c.shard]
+	fits := stored.version == over || off
+	if over == "" || stored.missing {
+		fits = over == "" && stored.missing
 	}
-	w.changeLease(c.shard, simLease{holder: holder, unclean: unclean, settings: c.p.settings.Shards})
-	return w.leases[c.shard], true
+	if fits {
+		next.settings = c.p.settings.Shards
+		w.changeLease(c.shard, next)
+	}
+	return w.leases[c.shard], fits
 }
 
 // write stores the Lease with a holder over the version seen.
 func (c *simClaim) write(holder Identity, rule simRule) {
 	c.busy = true
 	seen, sent, off := c.seen, c.sends(), c.p.w.off == rule
-	unclean := holder == "" || seen.unclean || seen.missing
+	over := seen.version
+	if seen.missing {
+		over = ""
+	}
 	c.p.request(func() func() {
-		stored, ok := c.put(holder, holder == "", seen.version, off)
+		stored, ok := c.put(simLease{holder: holder, unclean: holder == ""}, over, off)
 		return func() {
 			c.busy = false
 			switch {
@@ -162,7 +170,7 @@ func (c *simClaim) write(holder Identity, rule simRule) {
 				c.seen, c.since = stored, c.p.reading()
 				c.wrote(stored.version)
 				if holder == c.p.identity {
-					c.acquired(stored.version, sent, unclean, seen.holder == holder)
+					c.acquired(stored.version, sent, seen.unclean || seen.missing, seen.holder == holder)
 				}
 			}
 			c.decide()
@@ -236,14 +244,14 @@ func (c *simClaim) renew(epoch claim.Epoch) {
 	}
 }
 
-// renewOver writes the Lease over a version of it; where it has another, and is its own still, over that.
+// renewOver writes the Lease over a version of it; where it has another, and is its own still, over that;
+// where it is missing, it creates it.
 func (c *simClaim) renewOver(epoch claim.Epoch, over string) {
 	w := c.p.w
 	sent := c.sends()
 	again := func() { w.after(w.timings.RetryPeriod, func() { c.p.run(func() { c.renew(epoch) }) }) }
 	c.p.request(func() func() {
-		recreates := w.leases[c.shard].missing && c.live()
-		stored, ok := c.put(c.p.identity, false, over, recreates || w.off == ruleSwapAcquire)
+		stored, ok := c.put(simLease{holder: c.p.identity}, over, w.off == ruleSwapAcquire)
 		return func() {
 			switch {
 			case c.epoch != epoch:
@@ -253,6 +261,8 @@ func (c *simClaim) renewOver(epoch claim.Epoch, over string) {
 			case !ok && stored.holder == c.p.identity && !c.releasing:
 				c.observe(stored)
 				c.renewOver(epoch, stored.version)
+			case !ok && stored.missing && over != "" && c.live() && !c.releasing:
+				c.renewOver(epoch, "") // nobody else may create it before the deadline
 			default:
 				c.observe(stored)
 				again()
@@ -301,7 +311,7 @@ func (c *simClaim) releaseIfAsked() {
 
 func (c *simClaim) empty(over string) {
 	c.p.request(func() func() {
-		stored, ok := c.put("", false, over, c.p.w.off == ruleRelease)
+		stored, ok := c.put(simLease{}, over, c.p.w.off == ruleRelease)
 		return func() {
 			if ok {
 				c.released(stored)

@@ -40,8 +40,11 @@ func (w *simWorld) shift() {
 // they change at most every so often, by the process that is to act for shard 0 alone, and while
 // they stay as they are, homes move only with the expected members (I4).
 func (w *simWorld) checkFold(writer Identity, next placement.Placement) {
-	if w.p == nil {
-		return // made again from a copy, whose weights may be older
+	if w.p == nil { // made again from a copy, whose weights may be older
+		if !maps.Equal(w.lastP.Weights, next.Weights) {
+			w.weightsAt = 0
+		}
+		return
 	}
 	sameMembers := slices.Equal(w.p.Expected, next.Expected)
 	if maps.Equal(w.p.Weights, next.Weights) {

@@ -90,7 +90,7 @@ func newSimWorld(seed uint64, shards, replicas int) *simWorld {
 		replicas:  replicas, replicasAt: "1", version: 1,
 	}
 	for shard := range w.leases {
-		w.leases[shard].settings = shards
+		w.leases[shard] = simLease{version: "1", settings: shards}
 	}
 	w.members = membersOf(replicas)
 	return w
@@ -144,10 +144,10 @@ func (w *simWorld) logf(format string, args ...any) {
 	}
 }
 
-// storeP stores a new P and asserts I3 and I4 of it.
-func (w *simWorld) storeP(next placement.Placement) {
+// storeP stores a new P, made from a version of it (empty: from nothing), and asserts I3 and I4 of it.
+func (w *simWorld) storeP(next placement.Placement, copied string) {
 	next.Version = w.nextVersion()
-	w.checkPlacement(next)
+	w.checkPlacement(next, copied)
 	w.p, w.lastP, w.garbled = &next, next, ""
 	w.logf("P %s expected=%d processes=%v deputies=%d weights=%v", next.Version, len(next.Expected), next.Processes, len(next.Deputies), next.Weights)
 	w.broadcastP()
