@@ -31,19 +31,23 @@ func (w *simWorld) check() {
 		}
 	}
 	for shard := range w.leases {
-		var acting *simProcess
-		for _, p := range w.processes {
-			if shard >= p.settings.Shards || !p.canAct(Shard(shard)) {
-				continue
-			}
-			if acting != nil {
-				w.fail("I1", "%s and %s both act on shard %d", acting.identity, p.identity, shard)
-			}
-			acting = p
-		}
+		w.checkExclusion(Shard(shard))
 	}
 	if isMixed {
 		w.checkMixed()
+	}
+}
+
+func (w *simWorld) checkExclusion(shard Shard) {
+	var acting *simProcess
+	for _, p := range w.processes {
+		if int(shard) >= p.settings.Shards || !p.canAct(shard) {
+			continue
+		}
+		if acting != nil {
+			w.fail("I1", "%s and %s both act on shard %d", acting.identity, p.identity, shard)
+		}
+		acting = p
 	}
 }
 
@@ -66,14 +70,18 @@ func (w *simWorld) checkTaken(shard Shard, next simLease) {
 func (w *simWorld) checkMixed() {
 	for i, p := range w.processes {
 		for _, other := range w.processes[:i] {
-			smaller := min(p.settings.Shards, other.settings.Shards)
-			for a := range p.settings.Shards {
-				for b := a % smaller; b < other.settings.Shards; b += smaller {
-					if p.canAct(Shard(a)) && other.canAct(Shard(b)) {
-						w.fail("I1", "%s acts on shard %d of %d and %s on shard %d of %d: some namespaces are in both",
-							p.identity, a, p.settings.Shards, other.identity, b, other.settings.Shards)
-					}
-				}
+			p.checkAgainst(other)
+		}
+	}
+}
+
+func (p *simProcess) checkAgainst(other *simProcess) {
+	smaller := min(p.settings.Shards, other.settings.Shards)
+	for a := range p.settings.Shards {
+		for b := a % smaller; b < other.settings.Shards; b += smaller {
+			if p.canAct(Shard(a)) && other.canAct(Shard(b)) {
+				p.w.fail("I1", "%s acts on shard %d of %d and %s on shard %d of %d: some namespaces are in both",
+					p.identity, a, p.settings.Shards, other.identity, b, other.settings.Shards)
 			}
 		}
 	}

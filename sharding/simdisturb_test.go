@@ -17,44 +17,34 @@ func (w *simWorld) disturb() {
 	if len(w.costs) > 0 {
 		w.shift()
 	}
-	switch w.rng.IntN(18) {
-	case 0:
-		w.scaleAny()
-	case 1:
-		p.crash(true)
-	case 2:
-		p.crash(false)
-	case 3:
-		p.pause(time.Duration(w.rng.IntN(30_000)) * time.Millisecond)
-	case 4:
-		p.nearlyExpires(p.pause)
-	case 5:
-		p.net.lag = time.Duration(w.rng.IntN(6000)) * time.Millisecond
-	case 6:
-		w.outage(time.Duration(w.rng.IntN(25)) * time.Second)
-	case 7:
-		w.deleteP()
-	case 8:
-		w.deleteLeases()
-	case 9:
-		p.stop()
-	case 10:
-		p.forceDelete()
-	case 11:
-		w.garbleP()
-	case 12:
-		p.setClock()
-	case 13:
-		p.losesMessages(time.Duration(w.rng.IntN(20)) * time.Second)
-	case 14:
-		p.nearlyExpires(p.cut)
-	case 15:
-		w.hideP(p)
-	case 16:
-		w.disturbAll()
-	case 17:
-		w.install(p)
-	}
+	disturbances[w.rng.IntN(len(disturbances))](w, p)
+}
+
+// seconds is a time shorter than so many seconds, in milliseconds.
+func (w *simWorld) seconds(most int) time.Duration {
+	return time.Duration(w.rng.IntN(most*1000)) * time.Millisecond
+}
+
+// disturbances are what can happen, to a process or to all.
+var disturbances = []func(*simWorld, *simProcess){
+	func(w *simWorld, _ *simProcess) { w.scaleAny() },
+	func(_ *simWorld, p *simProcess) { p.crash(true) },
+	func(_ *simWorld, p *simProcess) { p.crash(false) },
+	func(w *simWorld, p *simProcess) { p.pause(w.seconds(30)) },
+	func(_ *simWorld, p *simProcess) { p.nearlyExpires(p.pause) },
+	func(w *simWorld, p *simProcess) { p.net.lag = w.seconds(6) },
+	func(w *simWorld, _ *simProcess) { w.outage(time.Duration(w.rng.IntN(25)) * time.Second) },
+	func(w *simWorld, _ *simProcess) { w.deleteP() },
+	func(w *simWorld, _ *simProcess) { w.deleteLeases() },
+	func(_ *simWorld, p *simProcess) { p.stop() },
+	func(_ *simWorld, p *simProcess) { p.forceDelete() },
+	func(w *simWorld, _ *simProcess) { w.garbleP() },
+	func(_ *simWorld, p *simProcess) { p.setClock() },
+	func(w *simWorld, p *simProcess) { p.losesMessages(time.Duration(w.rng.IntN(20)) * time.Second) },
+	func(_ *simWorld, p *simProcess) { p.nearlyExpires(p.cut) },
+	func(w *simWorld, p *simProcess) { w.hideP(p) },
+	func(w *simWorld, _ *simProcess) { w.disturbAll() },
+	func(w *simWorld, p *simProcess) { w.install(p) },
 }
 
 // nearLeaseDuration is a time in which Leases nearly run out, or just have.

@@ -24,19 +24,7 @@ func (w *simWorld) latency() time.Duration {
 // process has given up before; fail is then what it does.
 func (p *simProcess) request(reach func() func(), fail func()) {
 	w := p.w
-	there, back, lost := w.latency(), w.latency(), w.at < p.net.cutUntil
-	if w.at < p.net.badUntil {
-		switch w.rng.IntN(8) {
-		case 0:
-			lost = true
-		case 1:
-			back += simClientTimeout // the answer is lost
-		case 2:
-			there += time.Duration(w.rng.IntN(8000)) * time.Millisecond
-		case 3:
-			back += time.Duration(w.rng.IntN(3000)) * time.Millisecond
-		}
-	}
+	there, back, lost := p.fate()
 	if lost || there+back > simClientTimeout {
 		w.after(simClientTimeout, func() { p.run(fail) })
 		if !lost {
@@ -57,6 +45,26 @@ func (p *simProcess) request(reach func() func(), fail func()) {
 			w.after(back, func() { p.run(answer) })
 		}
 	})
+}
+
+// fate is how long a request and its answer take, and whether the request gets lost.
+func (p *simProcess) fate() (there, back time.Duration, lost bool) {
+	w := p.w
+	there, back, lost = w.latency(), w.latency(), w.at < p.net.cutUntil
+	if w.at >= p.net.badUntil {
+		return there, back, lost
+	}
+	switch w.rng.IntN(8) {
+	case 0:
+		lost = true
+	case 1:
+		back += simClientTimeout // the answer is lost
+	case 2:
+		there += w.seconds(8)
+	case 3:
+		back += w.seconds(3)
+	}
+	return there, back, lost
 }
 
 // later delivers what a watch shows: in order, after its lag.

@@ -125,6 +125,7 @@ func (p *simProcess) join() {
 		nonce += strconv.Itoa(p.w.seq) + "x" + strconv.Itoa(p.nonce)
 	}
 	p.identity = Identity(string(p.member) + "_" + p.podUID + "_" + nonce)
+	p.w.silences[p.identity] = &simSilence{since: p.w.at}
 	p.claims = nil
 	for shard := range p.settings.Shards {
 		c := &simClaim{p: p, shard: Shard(shard)}
