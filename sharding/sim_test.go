@@ -10,6 +10,7 @@ import (
 
 var (
 	simSeed = flag.Uint64("sim.seed", 0, "run this seed of the simulation alone, and print what happens")
+	simFrom = flag.Uint64("sim.from", 1, "the first seed of the simulation to run")
 	simRuns = flag.Uint64("sim.seeds", simSeeds, "how many seeds of the simulation to run")
 )
 
@@ -28,7 +29,7 @@ func TestSimulation(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // there is little to keep
 	var folds, foldMoves atomic.Int64
 	began := time.Now()
-	found := search(1, seeds, func(seed uint64) *simWorld {
+	found := search(*simFrom, *simFrom+seeds-1, func(seed uint64) *simWorld {
 		w := simulate(seed, noRule, false)
 		folds.Add(int64(w.folds))
 		foldMoves.Add(int64(w.foldMoves))
@@ -75,9 +76,8 @@ func simulate(seed uint64, off simRule, tracing bool) *simWorld {
 		w.run(time.Duration(w.rng.IntN(8000)) * time.Millisecond)
 	}
 	w.calm()
-	w.runUntil(w.isSettled, 90*time.Second)
-	w.run(time.Second)
-	w.runUntil(w.isSettled, 30*time.Second) // a fold may move something meanwhile
+	w.run(time.Second) // what was settled may be about to move
+	w.runUntil(w.isSettled, 120*time.Second)
 	if w.violation == nil {
 		w.assertServed("at the end")
 		w.assertHome()
