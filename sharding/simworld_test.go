@@ -46,7 +46,8 @@ type simWorld struct {
 	folds     int                      // changes of P's weights
 	foldMoves int                      // homes that moved with them
 
-	neverOverruns bool // drains end in time
+	deletedAt     time.Duration // when shard Leases were deleted last; 0 for never
+	neverOverruns bool          // drains end in time
 	processes     []*simProcess
 	someGone      bool // of processes
 	violation     *simViolation
