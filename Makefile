@@ -17,6 +17,9 @@ export KUBEBUILDER_ASSETS ?= $(BIN)/k8s
 # The user's own kubectl where there is one, else the one that `make k8s` builds.
 KUBECTL   ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/k8s/kubectl)
 
+# The operator that shows how the library is used; a module of its own.
+EXAMPLE := examples/memcached
+
 CONTROLLER_GEN := $(BIN)/tools/controller-gen
 GOLANGCI_LINT  := $(BIN)/tools/golangci-lint
 GOVULNCHECK    := $(BIN)/tools/govulncheck
@@ -38,6 +41,7 @@ test: packages k8s build ## Run every test: unit, property, envtest, end to end 
 	go test -run '^TestSimulation$$' ./sharding # many more seeds than with the race detector
 	cd test && $(GO_TEST) $$(go list ./... | grep -vE '$(SERIAL_TESTS)')
 	cd test && $(GO_TEST) -p 1 -timeout 40m $$(go list ./... | grep -E '$(SERIAL_TESTS)')
+	cd $(EXAMPLE) && $(GO_TEST) -p 1 ./...
 
 .PHONY: test-all
 test-all: export TEST_ALL = 1
@@ -73,14 +77,17 @@ build: ## Build the static operator binary bin/manager
 	go build -ldflags '-s -w' -o $(BIN)/manager ./cmd/manager
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate the deep copies in api/
+generate: $(CONTROLLER_GEN) ## Generate the deep copies in api/ and in the example's
 	$(CONTROLLER_GEN) object paths=./api/...
+	cd $(EXAMPLE) && $(CONTROLLER_GEN) object paths=./api/...
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRD, the operator's role and the server's fence in deploy/
+manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operators' roles and the server's fence
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=deploy/crd
 	$(CONTROLLER_GEN) rbac:roleName=redis-operator paths=./controllers/... output:rbac:dir=deploy/rbac
 	go run ./cmd/fence -out deploy/fence
+	cd $(EXAMPLE) && $(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=deploy/crd
+	cd $(EXAMPLE) && $(CONTROLLER_GEN) rbac:roleName=memcached-operator paths=./controller/... output:rbac:dir=deploy/rbac
 
 .PHONY: dashboards
 dashboards: ## Generate the Grafana dashboards in dashboards/
@@ -90,6 +97,7 @@ dashboards: ## Generate the Grafana dashboards in dashboards/
 lint: lint-generated $(GOLANGCI_LINT) ## Run golangci-lint, the import table, and the check of generated files
 	$(GOLANGCI_LINT) run ./...
 	cd test && $(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+	cd $(EXAMPLE) && $(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
 	cd test && go test ./arch/...
 
 .PHONY: lint-generated

@@ -5,12 +5,19 @@
 set -euo pipefail
 
 generator=$1
+example=examples/memcached
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
 "$generator" object paths=./api/... output:object:dir="$fresh/object"
 "$generator" crd paths=./api/... output:crd:dir="$fresh/crd"
 "$generator" rbac:roleName=redis-operator paths=./controllers/... output:rbac:dir="$fresh/rbac"
+(
+  cd "$example"
+  "$generator" object paths=./api/... output:object:dir="$fresh/example/object"
+  "$generator" crd paths=./api/... output:crd:dir="$fresh/example/crd"
+  "$generator" rbac:roleName=memcached-operator paths=./controller/... output:rbac:dir="$fresh/example/rbac"
+)
 mkdir "$fresh/fence"
 go run ./cmd/fence -out "$fresh/fence"
 
@@ -31,4 +38,11 @@ compare "$fresh/rbac/role.yaml" deploy/rbac/role.yaml manifests
 for file in "$fresh"/fence/*.yaml; do
   compare "$file" "deploy/fence/${file##*/}" manifests
 done
+
+api=$example/api/v1alpha1/zz_generated.deepcopy.go
+compare "$fresh/example/object/${api##*/}" "$api" generate
+for file in "$fresh"/example/crd/*.yaml; do
+  compare "$file" "$example/deploy/crd/${file##*/}" manifests
+done
+compare "$fresh/example/rbac/role.yaml" "$example/deploy/rbac/role.yaml" manifests
 exit "$stale"

@@ -1,8 +1,11 @@
 // Command fence writes the API server's half of the fence as manifests: the admission policies of
 // package serverfence for this operator's kinds. `make manifests` runs it for deploy/fence; run it
-// yourself for an installation with another name, namespace, account, label or number of shards:
+// yourself for an installation with another name, namespace, account, label or number of shards, or for
+// another operator, whose kinds -kinds names:
 //
 //	go run ./cmd/fence -namespace other -shards 128 | kubectl apply --server-side -f -
+//	go run ./cmd/fence -installation memcached -namespace memcached-system -service-account memcached-operator \
+//	  -kinds apps/deployments,services
 package main
 
 import (
@@ -52,6 +55,9 @@ func execute(arguments []string, stdout, usage io.Writer) error {
 	flags.StringVar(&options.ServiceAccount, "service-account", "redis-operator", "The operator's service account.")
 	flags.StringVar(&options.ShardLabel, "shard-label", sharding.DefaultShardLabel, "The manager's --shard-label.")
 	flags.IntVar(&options.Shards, "shards", sharding.DefaultShards, "The manager's --shards.")
+	flags.Func("kinds", "Resources that the operator writes, GROUP/RESOURCE,... and without a group for the core's; "+
+		"pods and persistentvolumeclaims are not looked at when they are created. (default: the Redis operator's)",
+		func(list string) (err error) { options.Kinds, err = parseKinds(list); return err })
 	out := flags.String("out", "", "Folder for "+policiesFile+" and "+bindingsFile+". (default: everything to the standard output)")
 	if err := flags.Parse(arguments); err != nil {
 		return err

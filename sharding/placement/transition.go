@@ -152,7 +152,8 @@ func (p Placement) Prune(inUse func(Identity) bool) Placement {
 //
 // It returns a *StaleError if P was computed from a newer StatefulSet, or from the same version
 // with other members, and a *FieldError if the version is none. A source of members without
-// versions passes the empty string; once a version is recorded, one is needed.
+// versions passes the empty string; once a version is recorded, one is needed. A recorded version
+// that is later than P itself is another cluster's, from which P was restored, and is passed over.
 func (p Placement) Expect(members []Member, statefulSetVersion string) (Placement, error) {
 	for _, member := range members {
 		if err := validateMember("expected", member); err != nil {
@@ -162,12 +163,22 @@ func (p Placement) Expect(members []Member, statefulSetVersion string) (Placemen
 	if slices.Equal(sortedMembers(members), p.Expected) {
 		return Place(p, members), nil
 	}
-	if err := checkNewer(statefulSetVersion, p.StatefulSetVersion); err != nil {
+	if err := checkNewer(statefulSetVersion, p.comparableVersion()); err != nil {
 		return Placement{}, err
 	}
 	next := p.Clone()
 	next.StatefulSetVersion = statefulSetVersion
 	return Place(next, members), nil
+}
+
+// comparableVersion is the recorded version of the StatefulSet, or empty where it cannot be this
+// cluster's: P was written after what it records, and so under a later version.
+func (p Placement) comparableVersion() string {
+	order, err := resourceversion.CompareResourceVersion(p.StatefulSetVersion, p.Version)
+	if err == nil && order > 0 {
+		return ""
+	}
+	return p.StatefulSetVersion
 }
 
 // checkNewer refuses a version that is not newer than the recorded one.

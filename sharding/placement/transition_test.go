@@ -237,6 +237,7 @@ func TestDeadAreBounded(t *testing.T) {
 
 func TestExpect(t *testing.T) {
 	cases := map[string]struct {
+		own         string // of P itself
 		recorded    string
 		members     []Member
 		version     string
@@ -245,25 +246,28 @@ func TestExpect(t *testing.T) {
 		wantStale   bool
 		wantField   string
 	}{
-		"first":                    {members: operators(3), version: "10", wantMembers: 3, wantVersion: "10"},
-		"newer":                    {recorded: "10", members: operators(3), version: "11", wantMembers: 3, wantVersion: "11"},
-		"newer by number":          {recorded: "9", members: operators(3), version: "10", wantMembers: 3, wantVersion: "10"},
-		"older":                    {recorded: "10", members: operators(3), version: "9", wantStale: true},
-		"same version, others":     {recorded: "10", members: operators(3), version: "10", wantStale: true},
-		"same members, newer":      {recorded: "10", members: operators(2), version: "12", wantMembers: 2, wantVersion: "10"},
-		"same members, older":      {recorded: "10", members: operators(2), version: "8", wantMembers: 2, wantVersion: "10"},
-		"no versions at all":       {members: operators(3), wantMembers: 3},
-		"no version any more":      {recorded: "10", members: operators(3), wantField: "statefulSetVersion"},
-		"not a version":            {members: operators(3), version: "ten", wantField: "statefulSetVersion"},
-		"not a member":             {members: []Member{"a_b"}, version: "10", wantField: "expected"},
-		"an empty member":          {members: []Member{""}, version: "10", wantField: "expected"},
+		"first":                 {members: operators(3), version: "10", wantMembers: 3, wantVersion: "10"},
+		"newer":                 {recorded: "10", members: operators(3), version: "11", wantMembers: 3, wantVersion: "11"},
+		"newer by number":       {recorded: "9", members: operators(3), version: "10", wantMembers: 3, wantVersion: "10"},
+		"older":                 {recorded: "10", members: operators(3), version: "9", wantStale: true},
+		"same version, others":  {recorded: "10", members: operators(3), version: "10", wantStale: true},
+		"same members, newer":   {recorded: "10", members: operators(2), version: "12", wantMembers: 2, wantVersion: "10"},
+		"same members, older":   {recorded: "10", members: operators(2), version: "8", wantMembers: 2, wantVersion: "10"},
+		"no versions at all":    {members: operators(3), wantMembers: 3},
+		"no version any more":   {recorded: "10", members: operators(3), wantField: "statefulSetVersion"},
+		"not a version":         {members: operators(3), version: "ten", wantField: "statefulSetVersion"},
+		"not a member":          {members: []Member{"a_b"}, version: "10", wantField: "expected"},
+		"an empty member":       {members: []Member{""}, version: "10", wantField: "expected"},
+		"older, in one cluster": {own: "12", recorded: "10", members: operators(3), version: "9", wantStale: true},
+		"restored from a cluster that counts further": {own: "12", recorded: "1000", members: operators(3), version: "9",
+			wantMembers: 3, wantVersion: "9"},
 		"nobody":                   {recorded: "10", version: "11", wantVersion: "11"},
 		"twice the same in a list": {members: append(operators(2), operators(3)...), version: "10", wantMembers: 3, wantVersion: "10"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := Place(New(settingsOf(16), Timings{}), operators(2))
-			p.StatefulSetVersion = tc.recorded
+			p.StatefulSetVersion, p.Version = tc.recorded, tc.own
 			original := p.Clone()
 			next, err := p.Expect(tc.members, tc.version)
 			var stale *StaleError

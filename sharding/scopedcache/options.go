@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	defaultConcurrency  = 64
+	defaultConcurrency  = 16
 	defaultStartTimeout = 2 * time.Second
 )
 
@@ -35,7 +35,8 @@ type Options struct {
 	// named here it is there before.
 	Kinds []client.Object
 
-	// Concurrency bounds how many scopes list at the same time. Default 64.
+	// Concurrency bounds how many scopes list at the same time. Default 16: an HTTP/2 connection to the API
+	// server takes 100 requests, and while it is full each request that waits opens one more.
 	Concurrency int
 
 	// StartTimeout is how long a scope may keep its place among the Concurrency ones before it

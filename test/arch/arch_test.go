@@ -21,11 +21,23 @@ const root = "../.."
 
 var limits = Limits{File: 400, TestFile: 600, Function: 80}
 
-// listPackages asks `go list` for the packages of the operator's module.
+// modules are the folders whose packages have a line in the import table.
+var modules = []string{root, root + "/examples/memcached"}
+
+// listPackages asks `go list` for the packages of these modules.
 func listPackages(t *testing.T) []Package {
 	t.Helper()
+	var packages []Package
+	for _, module := range modules {
+		packages = append(packages, listModule(t, module)...)
+	}
+	return packages
+}
+
+func listModule(t *testing.T, dir string) []Package {
+	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
-	command.Dir = root
+	command.Dir = dir
 	var stderr strings.Builder
 	command.Stderr = &stderr
 	out, err := command.Output()
@@ -141,6 +153,10 @@ func TestImportViolationsFindsPlanted(t *testing.T) {
 		"client decides":                     {"controllers/redis", Module + "/controllers/rediscluster/plan", true},
 		"API knows controller-runtime":       {"api/v1", "sigs.k8s.io/controller-runtime/pkg/client", true},
 		"controllers use controller-runtime": {"controllers/rediscluster", "sigs.k8s.io/controller-runtime/pkg/client", false},
+		"example's controller is sharded":    {"examples/memcached/controller", Module + "/sharding", true},
+		"example's program is not":           {"examples/memcached/cmd/unsharded", Module + "/sharding", true},
+		"example's program is":               {"examples/memcached/cmd/sharded", Module + "/sharding", false},
+		"example knows the operator":         {"examples/memcached/cmd/sharded", Module + "/api/v1", true},
 		"package without a line":             {"helpers", "fmt", true},
 	}
 	for name, tc := range cases {

@@ -70,10 +70,10 @@ func ownership() Row {
 		}, `sum by (pod) (sharding_shards_home)`, "{{pod}}"),
 		{
 			Title: "Weight by owner", Unit: Count,
-			Question: "How much do the shards of each replica weigh, and what is the most that they are to?",
+			Question: "How much do the shards of each replica weigh, and what is the most that they are to? Small installations record no weights: the number of shards then, and a bound of 0.",
 			Bad:      "A replica over the bound for longer than ten minutes; see docs/operations.md on giant namespaces.",
 			Queries: []Query{
-				{Expr: `sum by (pod) (sharding_shard_weight)`, Legend: "{{pod}}"},
+				{Expr: `sum by (pod) (sharding_shard_weight) or sum by (pod) (sharding_shards_owned)`, Legend: "{{pod}}"},
 				{Expr: `max(sharding_weight_bound)`, Legend: "bound"},
 			},
 		},
