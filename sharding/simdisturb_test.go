@@ -133,7 +133,8 @@ func (w *simWorld) hideP(p *simProcess) {
 // install has somebody install the operator anew with half the shards, P deleted and all Pods with it but
 // one on a Node that is cut off; and put that right after half a minute.
 func (w *simWorld) install(survivor *simProcess) {
-	if w.rng.IntN(3) > 0 {
+	isOther := func(p *simProcess) bool { return p.settings != w.settings }
+	if w.rng.IntN(3) > 0 || slices.ContainsFunc(w.processes, isOther) {
 		return // seldom enough for the rest
 	}
 	w.logf("installed anew with half the shards")

@@ -61,6 +61,11 @@ func (w *simWorld) startWith(member Member, settings Settings) *simProcess {
 		w.nextPod++
 		w.pods[member] = "uid" + strconv.Itoa(w.nextPod)
 	}
+	for _, other := range w.processes {
+		if other.podUID == w.pods[member] && !other.gone() {
+			w.fail("simulation", "two processes run in the Pod of %s", other.identity)
+		}
+	}
 	p := &simProcess{
 		w: w, member: member, podUID: w.pods[member], settings: settings, clock: w.newClock(),
 		shards: make([]simShard, settings.Shards),
