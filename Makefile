@@ -38,6 +38,7 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 .PHONY: test
 test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 15 minutes on two cores once built)
 	$(GO_TEST) ./...
+	go test -run '^TestSimulation$$' ./sharding # many more seeds than with the race detector
 	cd test && $(GO_TEST) $$(go list ./... | grep -vE '$(SERIAL_TESTS)')
 	cd test && $(GO_TEST) -p 1 -timeout 40m $$(go list ./... | grep -E '$(SERIAL_TESTS)')
 	cd $(EXAMPLE) && $(GO_TEST) -p 1 ./...

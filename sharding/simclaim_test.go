@@ -6,7 +6,8 @@ import (
 	"example.com/redis-operator/sharding/claim"
 )
 
-// simClaim behaves as claim.Claim does, for one shard of one process.
+// simClaim behaves as claim.Claim does, for one shard of one process. Its times are readings of the
+// process's clock, but for sentAt.
 type simClaim struct {
 	p     *simProcess
 	shard Shard
@@ -15,11 +16,12 @@ type simClaim struct {
 	releasing bool
 	busy      bool // a write is on its way
 	seen      simLease
-	since     time.Time
+	since     time.Duration
 
 	epoch   claim.Epoch
 	version string
-	sent    time.Time
+	sent    time.Duration // when the last write was sent that the claim goes by
+	sentAt  time.Duration // the true time of that
 	phase   claim.EventType
 	seq     int
 
@@ -30,15 +32,20 @@ type simClaim struct {
 // simWrite is an own write that the watch has not shown; no version for none.
 type simWrite struct {
 	version string
-	at      time.Time
+	at      time.Duration
 }
+
+// simSent is when a request was sent, by the process's clock and in truth.
+type simSent struct{ reading, at time.Duration }
+
+func (c *simClaim) sends() simSent { return simSent{c.p.reading(), c.p.w.at} }
 
 // wrote and watched follow own writes until they come back on the watch, as package claim does.
 func (c *simClaim) wrote(version string) {
 	if !isOlder(c.shown, version) && c.shown != "" {
 		return
 	}
-	c.latest = simWrite{version, c.p.w.now}
+	c.latest = simWrite{version, c.p.reading()}
 	if c.oldest.version == "" {
 		c.oldest = c.latest
 	}
@@ -60,14 +67,14 @@ func (c *simClaim) lag() time.Duration {
 	if c.oldest.version == "" {
 		return 0
 	}
-	return c.p.w.now.Sub(c.oldest.at)
+	return c.p.reading() - c.oldest.at
 }
 
 func (c *simClaim) live() bool {
-	return c.epoch != "" && c.p.w.now.Before(c.sent.Add(c.p.w.timings.LeaseDuration))
+	return c.epoch != "" && c.p.reading() < c.sent+c.p.w.timings.LeaseDuration
 }
 
-// observe takes in what the watch shows.
+// observe takes in what the watch or a read shows.
 func (c *simClaim) observe(lease simLease) {
 	if !isOlder(c.seen.version, lease.version) && c.seen.version != "" {
 		return
@@ -75,7 +82,7 @@ func (c *simClaim) observe(lease simLease) {
 	if c.seen.missing && lease.missing {
 		return
 	}
-	c.seen, c.since = lease, c.p.w.now
+	c.seen, c.since = lease, c.p.reading()
 	if c.epoch != "" && !c.releasing && lease.holder != c.p.identity && isOlder(c.version, lease.version) && !lease.missing {
 		c.lose()
 	}
@@ -97,18 +104,21 @@ func (c *simClaim) decide() {
 	if !c.started || c.releasing || c.busy || c.epoch != "" || c.p.gone() {
 		return
 	}
-	ripe := c.since.Add(c.p.w.timings.LeaseDuration)
-	isRipe := !c.p.w.now.Before(ripe)
+	now := c.p.reading()
+	ripe := c.since + c.p.w.timings.LeaseDuration
+	isRipe := now >= ripe
 	holder := c.seen.holder
 	switch {
-	case c.seen.missing && !isRipe:
-		c.again(ripe.Sub(c.p.w.now))
+	case c.p.isRefused(c.seen):
+		c.p.exit("a Lease has other settings")
+	case c.seen.missing && !isRipe && c.p.w.off != ruleMissingLease:
+		c.again(ripe - now)
 	case c.seen.missing, holder == "", holder == c.p.identity:
-		c.write(c.p.identity, c.seen.unclean || c.seen.missing)
+		c.write(c.p.identity, ruleSwapAcquire)
 	case holder.PodUID() == c.p.identity.PodUID(), c.p.confirmedDead(holder), isRipe:
-		c.write("", true)
+		c.write("", ruleSwapEmpty)
 	default:
-		c.again(min(ripe.Sub(c.p.w.now), 500*time.Millisecond))
+		c.again(min(ripe-now, 500*time.Millisecond))
 	}
 }
 
@@ -124,34 +134,67 @@ func (c *simClaim) again(d time.Duration) {
 	})
 }
 
+// put stores the Lease over a version of it, or creates it where that is empty. It answers
+// what is stored then. A rule that is switched off has it stored over any version.
+func (c *simClaim) put(next simLease, over string, off bool) (simLease, bool) {
+	w := c.p.w
+	stored := w.leases[c.shard]
+	fits := stored.version == over || off
+	if over == "" || stored.missing {
+		fits = over == "" && stored.missing
+	}
+	if fits {
+		next.settings = c.p.settings.Shards
+		w.changeLease(c.shard, next)
+	}
+	return w.leases[c.shard], fits
+}
+
 // write stores the Lease with a holder over the version seen.
-func (c *simClaim) write(holder Identity, unclean bool) {
+func (c *simClaim) write(holder Identity, rule simRule) {
 	c.busy = true
-	sent, over, again := c.p.w.now, c.seen.version, c.seen.holder == c.p.identity
-	reached := func() {
-		if c.p.w.leases[c.shard].version != over {
-			current := c.p.w.leases[c.shard]
-			c.p.answer(func() { c.busy = false; c.observe(current); c.decide(); c.releaseIfAsked() })
-			return
-		}
-		c.p.w.changeLease(c.shard, simLease{holder: holder, unclean: holder == "" && unclean})
-		stored := c.p.w.leases[c.shard]
-		c.p.answer(func() {
+	seen, sent, off := c.seen, c.sends(), c.p.w.off == rule
+	over := seen.version
+	if seen.missing {
+		over = ""
+	}
+	c.p.request(func() func() {
+		stored, ok := c.put(simLease{holder: holder, unclean: holder == ""}, over, off)
+		return func() {
 			c.busy = false
-			c.seen, c.since = stored, c.p.w.now
-			c.wrote(stored.version)
-			if holder == c.p.identity {
-				c.acquired(stored.version, sent, unclean, again)
+			switch {
+			case !ok:
+				c.observe(stored)
+			case isOlder(stored.version, c.seen.version): // the watch was faster, and shows that it has gone on
+			default:
+				c.seen, c.since = stored, c.p.reading()
+				c.wrote(stored.version)
+				if holder == c.p.identity {
+					c.acquired(stored.version, sent, seen.unclean || seen.missing, seen.holder == holder)
+				}
 			}
 			c.decide()
 			c.releaseIfAsked()
-		})
-	}
-	c.p.request(reached, func() { c.busy = false; c.since = c.p.w.now; c.again(time.Second); c.releaseIfAsked() })
+		}
+	}, func() {
+		c.busy = false
+		c.since = c.p.reading()
+		c.again(time.Second)
+		c.releaseIfAsked()
+	})
 }
 
-func (c *simClaim) acquired(version string, sent time.Time, unclean, again bool) {
-	c.epoch, c.version, c.sent, c.phase = claim.Epoch(version), version, sent, claim.Acquired
+// timed notes when a successful write was sent: from then on the claim counts.
+func (c *simClaim) timed(sent simSent) {
+	c.sent, c.sentAt = sent.reading, sent.at
+	if c.p.w.off == ruleSent {
+		c.sent = c.p.reading()
+	}
+}
+
+func (c *simClaim) acquired(version string, sent simSent, unclean, again bool) {
+	c.epoch, c.version, c.phase = claim.Epoch(version), version, claim.Acquired
+	c.timed(sent)
 	if !c.live() {
 		c.epoch = ""
 		return
@@ -166,15 +209,18 @@ func (c *simClaim) acquired(version string, sent time.Time, unclean, again bool)
 
 // watchDeadline announces that renewals do not come through, as a claim's timer does.
 func (c *simClaim) watchDeadline(epoch claim.Epoch) {
-	t := c.p.w.timings
-	next := map[claim.EventType]time.Duration{
-		claim.Acquired: t.RenewDeadline, claim.Stalled: t.LeaseDuration - simCancelLead, claim.Expiring: t.LeaseDuration,
-	}
 	if c.epoch != epoch {
 		return
 	}
-	at := c.sent.Add(next[c.phase])
-	if wait := at.Sub(c.p.w.now); wait > 0 {
+	t := c.p.w.timings
+	next := t.LeaseDuration
+	switch c.phase {
+	case claim.Acquired:
+		next = t.RenewDeadline
+	case claim.Stalled:
+		next = t.LeaseDuration - simCancelLead
+	}
+	if wait := c.sent + next - c.p.reading(); wait > 0 {
 		c.p.w.after(wait, func() { c.p.run(func() { c.watchDeadline(epoch) }) })
 		return
 	}
@@ -193,34 +239,48 @@ func (c *simClaim) watchDeadline(epoch claim.Epoch) {
 }
 
 func (c *simClaim) renew(epoch claim.Epoch) {
-	if c.epoch != epoch {
-		return
+	if c.epoch == epoch && !c.releasing {
+		c.renewOver(epoch, c.version)
 	}
-	sent, over := c.p.w.now, c.version
-	again := func() { c.p.w.after(c.p.w.timings.RetryPeriod, func() { c.p.run(func() { c.renew(epoch) }) }) }
-	c.p.request(func() {
-		lease := c.p.w.leases[c.shard]
-		recreates := lease.missing && c.live()
-		if lease.version != over && !recreates {
-			c.p.answer(func() { c.observe(lease); again() })
-			return
+}
+
+// renewOver writes the Lease over a version of it; where it has another, and is its own still, over that;
+// where it is missing, it creates it.
+func (c *simClaim) renewOver(epoch claim.Epoch, over string) {
+	w := c.p.w
+	sent := c.sends()
+	again := func() { w.after(w.timings.RetryPeriod, func() { c.p.run(func() { c.renew(epoch) }) }) }
+	c.p.request(func() func() {
+		stored, ok := c.put(simLease{holder: c.p.identity}, over, w.off == ruleSwapAcquire)
+		return func() {
+			switch {
+			case c.epoch != epoch:
+			case ok && !isOlder(stored.version, c.seen.version):
+				c.renewed(stored, sent)
+				again()
+			case !ok && stored.holder == c.p.identity && !c.releasing:
+				c.observe(stored)
+				c.renewOver(epoch, stored.version)
+			case !ok && stored.missing && over != "" && c.live() && !c.releasing:
+				c.renewOver(epoch, "") // nobody else may create it before the deadline
+			default:
+				c.observe(stored)
+				again()
+			}
 		}
-		c.p.w.changeLease(c.shard, simLease{holder: c.p.identity})
-		stored := c.p.w.leases[c.shard]
-		c.p.answer(func() {
-			if c.epoch != epoch {
-				return
-			}
-			c.version, c.sent, c.seen, c.since = stored.version, sent, stored, c.p.w.now
-			c.wrote(stored.version)
-			if c.phase != claim.Acquired {
-				c.phase = claim.Acquired
-				c.emit(ClaimChanged{Type: claim.Recovered, Epoch: epoch})
-				c.watchDeadline(epoch)
-			}
-			again()
-		})
 	}, again)
+}
+
+func (c *simClaim) renewed(stored simLease, sent simSent) {
+	c.version, c.seen, c.since = stored.version, stored, c.p.reading()
+	c.timed(sent)
+	c.wrote(stored.version)
+	if c.phase != claim.Acquired {
+		epoch := c.epoch
+		c.phase = claim.Acquired
+		c.emit(ClaimChanged{Type: claim.Recovered, Epoch: epoch})
+		c.watchDeadline(epoch)
+	}
 }
 
 func (c *simClaim) lose() {
@@ -236,20 +296,59 @@ func (c *simClaim) release() {
 	c.releaseIfAsked()
 }
 
+// releaseIfAsked empties the Lease over the last own write, while the claim is held; else it reads first.
 func (c *simClaim) releaseIfAsked() {
 	if !c.releasing || c.busy {
 		return
 	}
 	c.busy = true
-	c.p.request(func() {
-		if c.p.w.leases[c.shard].holder == c.p.identity {
-			c.p.w.changeLease(c.shard, simLease{})
+	if c.epoch != "" {
+		c.empty(c.version)
+	} else {
+		c.readAndEmpty()
+	}
+}
+
+func (c *simClaim) empty(over string) {
+	c.p.request(func() func() {
+		stored, ok := c.put(simLease{}, over, c.p.w.off == ruleRelease)
+		return func() {
+			if ok {
+				c.released(stored)
+			} else {
+				c.readAndEmpty()
+			}
 		}
+	}, c.retryRelease)
+}
+
+// readAndEmpty goes on only while the stored holder is this process.
+func (c *simClaim) readAndEmpty() {
+	c.p.request(func() func() {
 		stored := c.p.w.leases[c.shard]
-		c.p.answer(func() {
-			c.busy, c.releasing, c.started, c.epoch = false, false, false, ""
-			c.seen, c.since = stored, c.p.w.now
-			c.emit(ClaimChanged{Type: claim.Released})
+		return func() {
+			if stored.holder == c.p.identity {
+				c.empty(stored.version)
+			} else {
+				c.released(stored)
+			}
+		}
+	}, c.retryRelease)
+}
+
+func (c *simClaim) retryRelease() {
+	c.p.w.after(c.p.w.timings.RetryPeriod/4, func() {
+		c.p.run(func() {
+			c.busy = false
+			c.releaseIfAsked()
 		})
-	}, func() { c.busy = false; c.again(time.Second); c.releaseIfAsked() })
+	})
+}
+
+func (c *simClaim) released(stored simLease) {
+	c.busy, c.releasing, c.started, c.epoch = false, false, false, ""
+	if !isOlder(stored.version, c.seen.version) {
+		c.seen, c.since = stored, c.p.reading()
+	}
+	c.emit(ClaimChanged{Type: claim.Released})
 }

@@ -1,8 +1,8 @@
 package sharding
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"example.com/redis-operator/sharding/claim"
@@ -16,119 +16,173 @@ const simCancelLead = 2 * time.Second
 // simProcess is one process: a machine, its claims, and the edge between them and the world.
 type simProcess struct {
 	w        *simWorld
+	clock    simClock
+	net      simNet
+	settings Settings
 	member   Member
 	podUID   string
 	nonce    int
 	identity Identity
 	machine  *Machine
 	claims   []*simClaim
+	shards   []simShard
 
 	dead     bool
 	finished bool
 	paused   bool
-	held     []func()      // what waits for the end of a pause
-	lag      time.Duration // of its watches
+	held     []func() // what waits for the end of a pause
+	lagging  bool     // own writes of Leases do not come back on the watch
 
-	placementAt, expectedAt, podAt, leaseAt, presenceAt time.Time // order of the watches
+	placementAt, expectedAt, podAt, leaseAt, presenceAt time.Duration // order of the watches
 
-	admitted map[Shard]bool
-	inFlight map[Shard]claim.Epoch // calls that a drain waits for
-	warm     map[Shard]bool
-	wasWarm  map[Shard]bool // at some time: a view that lags may rest on that
 	publish  Publish
+	renewal  int                // number of the last renewal that was sent
+	stored   int                // number of the last that got there
 	holders  map[Shard]Identity // as the machine was told
-	lagging  bool               // as the machine was told
-
-	replayDue map[Shard]bool // admitted in this step, and not replayed
-	wakeSeq   int
+	wakeSeq  int
+	awaiting int // admissions of this step that were not replayed
 }
 
-func (w *simWorld) start(member Member) *simProcess {
+// simShard is what the guard and the scopes of a process know of a shard.
+type simShard struct {
+	admitted  bool
+	inFlight  claim.Epoch // of calls that a drain waits for; empty for none
+	draining  bool
+	grants    int // how often what was admitted has been cancelled
+	warm      bool
+	wasWarm   bool // at some time: a view that lags may rest on that
+	replayDue bool // admitted in this step, and not replayed
+}
+
+func (w *simWorld) start(member Member) *simProcess { return w.startWith(member, w.settings) }
+
+func (w *simWorld) startWith(member Member, settings Settings) *simProcess {
 	if w.pods[member] == "" {
 		w.nextPod++
-		w.pods[member] = fmt.Sprintf("uid%d", w.nextPod)
+		w.pods[member] = "uid" + strconv.Itoa(w.nextPod)
+	}
+	for _, other := range w.processes {
+		if other.podUID == w.pods[member] && !other.gone() {
+			w.fail("simulation", "two processes run in the Pod of %s", other.identity)
+		}
 	}
 	p := &simProcess{
-		w: w, member: member, podUID: w.pods[member],
-		admitted: map[Shard]bool{}, inFlight: map[Shard]claim.Epoch{}, warm: map[Shard]bool{}, wasWarm: map[Shard]bool{},
-		replayDue: map[Shard]bool{},
+		w: w, member: member, podUID: w.pods[member], settings: settings, clock: w.newClock(),
+		shards: make([]simShard, settings.Shards),
 	}
 	p.machine = NewMachine(MachineConfig{
-		Member: member, Settings: w.settings, Timings: w.timings,
+		Member: member, Settings: settings, Timings: w.timings,
 		HandoverBound: DefaultHandoverBound, DrainBound: DefaultDrainBound, FoldEvery: simFoldEvery,
-	}, w.now)
+	}, p.now())
 	w.processes = append(w.processes, p)
 	p.join()
 	p.lookAtClaims()
-	w.logf("start %s", p.identity)
-	p.step(w.storedP())
+	w.logf("start %s with %d shards", p.identity, settings.Shards)
+	p.step(w.storedP(p))
 	p.step(w.expected())
-	p.step(LeasesEnsured{})
-	for _, presence := range w.presences {
-		p.step(presence)
+	p.ensureLeases()
+	for _, identity := range w.identities() {
+		p.step(w.presences[identity])
 	}
 	for _, terminated := range w.terminated {
 		p.step(terminated)
 	}
 	w.after(20*time.Millisecond, func() { p.run(func() { p.step(DirectorySynced{}) }) })
 	p.measure()
+	p.work()
 	return p
 }
 
-// checkTimes asserts I6 of a process that runs: nothing is admitted past the renew deadline, nor while
-// its watches lag, and no call is in flight past the moment at which it has to be cancelled.
-func (p *simProcess) checkTimes() {
-	t := p.w.timings
-	for shard, c := range p.claims {
-		age := p.w.now.Sub(c.sent)
-		_, inFlight := p.inFlight[Shard(shard)]
-		admitted := p.admitted[Shard(shard)]
-		switch {
-		case admitted && (c.epoch == "" || age > t.RenewDeadline):
-			p.w.fatalf("I6: %s admits shard %d under epoch %q, %s after its last renewal", p.identity, shard, c.epoch, age)
-		case admitted && p.lagging:
-			p.w.fatalf("I6: %s admits shard %d while its watches lag", p.identity, shard)
-		case inFlight && (c.epoch == "" || age > t.LeaseDuration-simCancelLead):
-			p.w.fatalf("I6: %s has calls of shard %d in flight under epoch %q, %s after its last renewal", p.identity, shard, c.epoch, age)
+// identities are those that have a presence Lease, in the order that makes a run repeatable.
+func (w *simWorld) identities() []Identity {
+	identities := make([]Identity, 0, len(w.presences))
+	for identity := range w.presences {
+		identities = append(identities, identity)
+	}
+	slices.Sort(identities)
+	return identities
+}
+
+// ensureLeases refuses to go on with shard Leases of other settings.
+func (p *simProcess) ensureLeases() {
+	for _, lease := range p.w.leases {
+		if p.isRefused(lease) {
+			p.exit("the Leases have other settings")
+			return
 		}
 	}
+	p.step(LeasesEnsured{})
+}
+
+func (p *simProcess) isRefused(lease simLease) bool {
+	return lease.settings != p.settings.Shards && p.w.off != ruleSettings
 }
 
 // join takes a new identity and renews the presence of it for as long as it lasts.
 func (p *simProcess) join() {
 	p.nonce++
-	nonce := fmt.Sprintf("n%dx%d", p.w.nextPod*100+len(p.w.processes), p.nonce)
+	if p.nonce > 40 {
+		p.w.fail("I2", "%s joins again and again", p.identity)
+	}
+	nonce := "n"
+	if p.w.off != ruleNonce {
+		p.w.seq++
+		nonce += strconv.Itoa(p.w.seq) + "x" + strconv.Itoa(p.nonce)
+	}
 	p.identity = Identity(string(p.member) + "_" + p.podUID + "_" + nonce)
+	p.w.silences[p.identity] = &simSilence{since: p.w.at}
 	p.claims = nil
-	for shard := range p.w.leases {
+	for shard := range p.settings.Shards {
 		c := &simClaim{p: p, shard: Shard(shard)}
-		c.observe(p.w.leases[shard])
 		p.claims = append(p.claims, c)
+		c.observe(p.w.leases[shard])
 	}
 	p.publish, p.holders = Publish{}, map[Shard]Identity{}
 	p.step(Joined{Identity: p.identity})
-	p.renew(p.identity, true)
+	p.renewAgain(p.identity)
 }
 
-// renew writes the presence Lease, and goes on with it.
-func (p *simProcess) renew(identity Identity, again bool) {
+func (p *simProcess) renewAgain(identity Identity) {
 	if p.gone() || p.identity != identity {
 		return
 	}
-	if again {
-		p.w.after(p.w.timings.RetryPeriod, func() { p.run(func() { p.renew(identity, true) }) })
-	}
-	content := p.publish
-	p.request(func() {
+	p.w.after(p.w.timings.RetryPeriod, func() { p.run(func() { p.renewAgain(identity) }) })
+	p.renew()
+}
+
+// renew writes the presence Lease. The versions that it goes by let no earlier renewal follow a later.
+func (p *simProcess) renew() {
+	content, identity := p.publish, p.identity
+	p.renewal++
+	number := p.renewal
+	p.request(func() func() {
+		if number < p.stored {
+			return nil
+		}
+		p.stored = number
 		p.w.changePresence(PresenceSeen{
 			Identity: identity, Version: "new", Placement: content.Placement, Warmed: content.Warmed, Costs: content.Costs,
 		})
 		version := p.w.presences[identity].Version
-		p.answer(func() { p.step(PresenceRenewed{Version: version}) })
+		return func() {
+			if p.identity != identity {
+				return
+			}
+			p.step(PresenceRenewed{Version: version})
+			if p.w.off == ruleEcho {
+				p.step(PresenceSeen{Identity: identity, Version: version})
+			}
+		}
 	}, func() {})
 }
 
 func (p *simProcess) gone() bool { return p.dead || p.finished }
+
+// exit ends the process.
+func (p *simProcess) exit(why string) {
+	p.w.logf("%s exits: %s", p.identity, why)
+	p.dead, p.w.someGone = true, true
+}
 
 // run does something in the process, at the end of the pause if there is one.
 func (p *simProcess) run(work func()) {
@@ -141,40 +195,25 @@ func (p *simProcess) run(work func()) {
 	}
 }
 
-// request reaches the API after a latency, also if the process dies or pauses meanwhile.
-func (p *simProcess) request(reach, fail func()) {
-	p.w.after(p.w.latency(), func() {
-		if p.w.down {
-			p.w.after(p.w.latency(), func() { p.run(fail) })
-			return
-		}
-		reach()
-	})
-}
-
-func (p *simProcess) answer(work func()) { p.w.after(p.w.latency(), func() { p.run(work) }) }
-
-// later delivers what a watch shows: in order, after its lag, and not while the API is away.
-func (p *simProcess) later(last *time.Time, work func()) {
-	at := p.w.now.Add(p.w.latency() + p.lag)
-	if at.Before(*last) {
-		at = *last
-	}
-	*last = at
-	p.w.after(at.Sub(p.w.now), func() { p.run(work) })
-}
-
-func (p *simProcess) deliver(last *time.Time, event Event) { p.later(last, func() { p.step(event) }) }
-
 func (p *simProcess) step(event Event) {
 	if p.gone() {
 		return
 	}
-	for _, action := range p.machine.Step(event, p.w.now) {
+	p.breakMachine()
+	for _, action := range p.machine.Step(event, p.now()) {
 		p.do(action)
 	}
-	for shard := range p.replayDue {
-		p.w.fatalf("I5: %s admits shard %d without a replay", p.identity, shard)
+	if p.awaiting > 0 {
+		p.awaiting = 0
+		p.checkReplays()
+	}
+}
+
+func (p *simProcess) checkReplays() {
+	for shard := range p.shards {
+		if p.shards[shard].replayDue {
+			p.w.fail("I5", "%s admits shard %d without a replay", p.identity, shard)
+		}
 	}
 }
 
@@ -186,7 +225,9 @@ func (p *simProcess) lookAtClaims() {
 	isBehind := func(c *simClaim) bool { return c.lag() > bound }
 	if lagging := slices.ContainsFunc(p.claims, isBehind); lagging != p.lagging {
 		p.lagging = lagging
-		p.step(ClaimsLagging{Lagging: lagging})
+		if p.w.off != ruleEcho {
+			p.step(ClaimsLagging{Lagging: lagging})
+		}
 	}
 	for shard, c := range p.claims {
 		if before, told := p.holders[Shard(shard)]; !told || before != c.seen.holder {
@@ -198,193 +239,70 @@ func (p *simProcess) lookAtClaims() {
 
 // canAct tells whether a call could start now that the guard lets through, or one is in flight.
 func (p *simProcess) canAct(shard Shard) bool {
-	if p.dead || p.paused && !p.claims[shard].live() {
+	s := &p.shards[shard]
+	if !s.admitted && s.inFlight == "" || p.gone() {
 		return false
 	}
 	c := p.claims[shard]
-	if p.admitted[shard] && c.live() {
-		return true
-	}
-	epoch, busy := p.inFlight[shard]
-	return busy && c.live() && epoch == c.epoch
+	return c.live() && (s.admitted || s.inFlight == c.epoch)
 }
 
-func (p *simProcess) do(action Action) {
-	w := p.w
-	switch a := action.(type) {
-	case Admit:
-		if !p.warm[a.Shard] {
-			w.fatalf("I5: %s admits shard %d without its scopes", p.identity, a.Shard)
-		}
-		if p.claims[a.Shard].epoch != a.Epoch {
-			w.logf("%s admits %d under an old epoch", p.identity, a.Shard)
-		}
-		p.admitted[a.Shard], p.replayDue[a.Shard] = true, true
-		delete(p.inFlight, a.Shard) // those that are left are like those to come
-		w.logf("%s admits %d epoch %s (%s)", p.identity, a.Shard, a.Epoch, a.Cause)
-	case StopAdmitting:
-		p.stopAdmitting(a)
-	case Drain:
-		p.drain(a)
-	case CancelCalls:
-		delete(p.inFlight, a.Shard)
-		delete(p.admitted, a.Shard)
-	case Revoke:
-		delete(p.inFlight, a.Shard)
-		delete(p.admitted, a.Shard)
-	case Warm:
-		w.after(time.Duration(w.rng.Intn(300))*time.Millisecond, func() {
-			p.run(func() { p.warm[a.Shard], p.wasWarm[a.Shard] = true, true; p.step(Warmed(a)) })
-		})
-	case Drop:
-		delete(p.warm, a.Shard)
-		if p.admitted[a.Shard] {
-			w.fatalf("I5: %s drops shard %d while it admits it", p.identity, a.Shard)
-		}
-	case Contend:
-		p.claims[a.Shard].start()
-	case Release:
-		if _, busy := p.inFlight[a.Shard]; busy {
-			w.fatalf("I1: %s releases shard %d with calls in flight", p.identity, a.Shard)
-		}
-		p.claims[a.Shard].release()
-	case WritePlacement:
-		p.writePlacement(a.Placement.Clone())
-	case Publish:
-		p.publish = a
-		if a.Urgent {
-			p.renew(p.identity, false)
-		}
-	case VerifyExpiry:
-		p.request(func() {
-			unchanged := w.presences[a.Identity].Version == a.Version
-			p.answer(func() {
-				p.step(ExpiryVerified{Identity: a.Identity, Version: a.Version, Unchanged: unchanged})
-			})
-		}, func() { p.step(ExpiryVerified{Identity: a.Identity}) })
-	case ReadPlacement:
-		p.request(func() { p.readPlacement() }, func() {})
-	case Rejoin:
-		p.rejoin()
-	case CollectPresence:
-		p.request(func() { w.changePresence(PresenceSeen{Identity: a.Identity}) }, func() {})
-	case Wake:
-		p.wakeAt(a.At)
-	case Finish:
-		p.finish()
-	case Refuse:
-		w.fatalf("%s refuses: %v", p.identity, a.Err)
-	case Replay:
-		if !p.admitted[a.Shard] {
-			w.fatalf("I5: %s replays shard %d before it admits it", p.identity, a.Shard)
-		}
-		delete(p.replayDue, a.Shard)
-	case Relist:
-	}
+func (p *simProcess) holdsAny() bool {
+	return slices.ContainsFunc(p.claims, func(c *simClaim) bool { return c.live() && !c.releasing })
 }
 
-// wakeAt makes earlier requests void.
-func (p *simProcess) wakeAt(at time.Time) {
-	p.wakeSeq++
-	seq := p.wakeSeq
-	p.w.after(at.Sub(p.w.now), func() {
-		p.run(func() {
-			if seq == p.wakeSeq {
-				p.step(Tick{})
-			}
-		})
-	})
+// simWork is a reconcile that was admitted and makes a call that changes something later.
+type simWork struct {
+	shard  Shard
+	epoch  claim.Epoch
+	grants int
+	owner  int
 }
 
-// stopAdmitting leaves calls in flight behind: only a drain, or the end of the claim, ends them.
-func (p *simProcess) stopAdmitting(a StopAdmitting) {
-	delete(p.admitted, a.Shard)
-	p.inFlight[a.Shard] = a.Epoch
-	p.w.logf("%s stops admitting %d (%s)", p.identity, a.Shard, a.Cause)
-	if a.Cause != CauseHandover {
+// work begins to reconcile something, again and again. Some of it takes long.
+func (p *simProcess) work() {
+	if p.gone() {
 		return
 	}
-	successor := p.machine.acting[a.Shard]
-	for _, other := range p.w.processes {
-		if other.identity == successor && !other.gone() && !other.wasWarm[a.Shard] {
-			p.w.fatalf("I2: %s gives up shard %d before %s is warm", p.identity, a.Shard, successor)
-		}
+	w := p.w
+	w.after(time.Duration(300+w.rng.IntN(700))*time.Millisecond, p.work)
+	shard, takes := Shard(w.rng.IntN(p.settings.Shards)), time.Duration(w.rng.IntN(2000))*time.Millisecond
+	if w.rng.IntN(4) == 0 {
+		takes *= 20
+	}
+	s := &p.shards[shard]
+	if p.paused || !s.admitted {
+		return
+	}
+	work := simWork{shard: shard, epoch: p.claims[shard].epoch, grants: s.grants, owner: w.owners[shard].count}
+	w.after(takes, func() { p.call(work) })
+}
+
+// call makes a call, if the guard lets it. At the end of a pause it comes before any timer.
+func (p *simProcess) call(work simWork) {
+	if p.gone() {
+		return
+	}
+	if p.paused {
+		p.held = slices.Insert(p.held, 0, func() { p.call(work) })
+		return
+	}
+	if !p.lets(work) {
+		return
+	}
+	if owner := p.w.owners[work.shard]; owner.count != work.owner {
+		p.w.fail("I6", "%s starts a call of shard %d that was admitted under epoch %s, and %s has owned it since",
+			p.identity, work.shard, work.epoch, owner.identity)
 	}
 }
 
-func (p *simProcess) finish() {
-	p.w.logf("%s finished", p.identity)
-	p.finished = true
-	p.admitted, p.inFlight = map[Shard]bool{}, map[Shard]claim.Epoch{}
-	identity := p.identity
-	p.request(func() { p.w.changePresence(PresenceSeen{Identity: identity}) }, func() {})
-}
-
-func (p *simProcess) rejoin() {
-	for _, c := range p.claims {
-		if c.started || c.epoch != "" {
-			p.w.fatalf("%s rejoins while it claims shard %d", p.identity, c.shard)
-		}
-	}
-	p.w.after(10*time.Millisecond, func() {
-		p.run(func() {
-			if p.w.pods[p.member] != p.podUID {
-				p.w.logf("%s exits: its Pod is gone", p.identity)
-				p.dead = true
-				return
-			}
-			old := p.identity
-			p.join()
-			p.request(func() { p.w.changePresence(PresenceSeen{Identity: old}) }, func() {})
-		})
-	})
-}
-
-// drain ends when the calls in flight do: most are short, some overrun.
-func (p *simProcess) drain(a Drain) {
-	if p.admitted[a.Shard] {
-		p.w.fatalf("%s drains shard %d while it admits it", p.identity, a.Shard)
-	}
-	overruns := p.w.rng.Intn(20) == 0 && !p.w.neverOverruns
-	wait := time.Duration(p.w.rng.Intn(100)) * time.Millisecond
-	if overruns {
-		wait = DefaultDrainBound
-	}
-	p.w.after(wait, func() {
-		p.run(func() {
-			if !overruns {
-				delete(p.inFlight, a.Shard)
-			}
-			p.step(Drained{Shard: a.Shard, Seq: a.Seq, Overran: overruns})
-		})
-	})
-}
-
-func (p *simProcess) writePlacement(next placement.Placement) {
-	p.request(func() {
-		stored := ""
-		if p.w.p != nil {
-			stored = p.w.p.Version
-		}
-		if p.w.garbled != "" {
-			stored = p.w.garbled
-		}
-		if stored == next.Version {
-			p.w.checkFold(p.identity, next)
-			p.w.storeP(next)
-		}
-		p.readPlacement(PlacementWritten{})
-	}, func() { p.step(PlacementWritten{Err: fmt.Errorf("API away")}) })
-}
-
-func (p *simProcess) readPlacement(after ...Event) {
-	seen := p.w.storedP()
-	p.answer(func() {
-		p.step(seen)
-		for _, event := range after {
-			p.step(event)
-		}
-	})
+// lets tells what the guard answers.
+func (p *simProcess) lets(work simWork) bool {
+	s, c := &p.shards[work.shard], p.claims[work.shard]
+	isOpen := s.admitted || s.inFlight != "" && !s.draining
+	isInTime := c.epoch != "" && p.reading() < c.sent+p.w.timings.LeaseDuration-simCancelLead || p.w.off == ruleDeadline
+	isSame := c.epoch == work.epoch && s.grants == work.grants || p.w.off == ruleEpoch
+	return isOpen && isInTime && isSame
 }
 
 // confirmedDead is what claims ask before they empty another's Lease.
@@ -393,5 +311,5 @@ func (p *simProcess) confirmedDead(identity Identity) bool {
 		return false
 	}
 	process, ok := p.machine.p.Process(identity)
-	return ok && process.Cause == placement.Confirmed
+	return ok && (process.Cause == placement.Confirmed || p.w.off == ruleConfirmed && process.State == placement.Dead)
 }

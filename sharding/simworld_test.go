@@ -1,12 +1,11 @@
 package sharding
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
-	"math/rand"
+	"math/rand/v2"
+	"slices"
 	"strconv"
-	"testing"
 	"time"
 
 	"example.com/redis-operator/sharding/placement"
@@ -16,10 +15,10 @@ import (
 // each run a Machine. Nothing in it runs at the same time as anything else; time passes between
 // events alone.
 type simWorld struct {
-	t        *testing.T
-	seed     int64
+	seed     uint64
+	off      simRule // the rule that nobody keeps
 	rng      *rand.Rand
-	now      time.Time
+	at       time.Duration // the true time
 	queue    simQueue
 	seq      int
 	settings Settings
@@ -29,83 +28,110 @@ type simWorld struct {
 	down       bool
 	p          *placement.Placement
 	lastP      placement.Placement // last that was stored, for I4
+	lostAt     time.Duration       // when P was deleted or garbled
 	garbled    string              // version at which something else is stored in place of p
 	leases     []simLease
+	owners     []simOwner
 	presences  map[Identity]PresenceSeen
+	silences   map[Identity]*simSilence
 	replicas   int
 	replicasAt string
+	members    []Member // as there are replicas
 	terminated []Terminated
 	pods       map[Member]string // UID of the Pod that there is now
 	nextPod    int
 
 	costs     map[Shard]placement.Cost // what the shards cost now
-	weightsAt time.Time                // when P's weights changed last
+	weightsAt time.Duration            // when P's weights changed last; 0 for never
 	folds     int                      // changes of P's weights
 	foldMoves int                      // homes that moved with them
 
-	neverOverruns bool // drains end in time
+	deletedAt     time.Duration // when shard Leases were deleted last; 0 for never
+	neverOverruns bool          // drains end in time
 	processes     []*simProcess
+	someGone      bool // of processes
+	violation     *simViolation
+	tracing       bool
 	trace         []string
 }
 
 // simLease is a shard's Lease as stored.
 type simLease struct {
-	holder  Identity
-	version string
-	missing bool
-	unclean bool // emptied by another than its holder
+	holder   Identity
+	version  string
+	missing  bool
+	unclean  bool // emptied by another than its holder
+	settings int  // number of shards of who wrote it
 }
 
-type simEvent struct {
-	at   time.Time
-	seq  int
-	work func()
+// simOwner is who held a shard's Lease last, and the how manieth owner that is.
+type simOwner struct {
+	identity Identity
+	count    int
 }
 
-type simQueue []simEvent
-
-func (q simQueue) Len() int { return len(q) }
-func (q simQueue) Less(i, j int) bool {
-	return q[i].at.Before(q[j].at) || q[i].at.Equal(q[j].at) && q[i].seq < q[j].seq
-}
-func (q simQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *simQueue) Push(x any)   { *q = append(*q, x.(simEvent)) }
-func (q *simQueue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+// simSilence is for how long a presence Lease did not change.
+type simSilence struct {
+	since, longest time.Duration
 }
 
-func newSimWorld(t *testing.T, seed int64, shards, replicas int) *simWorld {
-	return &simWorld{
-		t: t, seed: seed, rng: rand.New(rand.NewSource(seed)), now: time.Unix(1_000_000, 0),
+func newSimWorld(seed uint64, shards, replicas int) *simWorld {
+	w := &simWorld{
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
 		settings: Settings{Shards: shards, Hash: placement.HashFNV1aMix},
 		timings: placement.Timings{
 			LeaseDuration: DefaultLeaseDuration, RenewDeadline: DefaultRenewDeadline, RetryPeriod: DefaultRetryPeriod,
 		},
 		leases:    make([]simLease, shards),
+		owners:    make([]simOwner, shards),
 		presences: map[Identity]PresenceSeen{},
+		silences:  map[Identity]*simSilence{},
 		costs:     map[Shard]placement.Cost{},
 		pods:      map[Member]string{},
 		replicas:  replicas, replicasAt: "1", version: 1,
 	}
+	for shard := range w.leases {
+		w.leases[shard] = simLease{version: "1", settings: shards}
+	}
+	w.members = membersOf(replicas)
+	return w
+}
+
+func membersOf(replicas int) []Member {
+	var members []Member
+	for i := range replicas {
+		members = append(members, Member("redis-operator-"+strconv.Itoa(i)))
+	}
+	return members
 }
 
 func (w *simWorld) after(d time.Duration, work func()) {
 	w.seq++
-	heap.Push(&w.queue, simEvent{at: w.now.Add(d), seq: w.seq, work: work})
+	w.queue.push(simEvent{at: w.at + max(d, 0), seq: w.seq, work: work})
 }
 
-// run lets events happen for a time, and checks the invariants after each.
+// run lets events happen for a time, and checks the invariants after each. It ends at the first
+// violation.
 func (w *simWorld) run(d time.Duration) {
-	end := w.now.Add(d)
-	for len(w.queue) > 0 && !w.queue[0].at.After(end) {
-		event := heap.Pop(&w.queue).(simEvent)
-		w.now = event.at
+	end := w.at + d
+	for len(w.queue) > 0 && w.queue[0].at <= end && w.violation == nil {
+		event := w.queue.pop()
+		w.at = event.at
 		event.work()
+		if w.someGone {
+			w.someGone = false
+			w.processes = slices.DeleteFunc(w.processes, (*simProcess).gone)
+		}
 		w.check()
 	}
-	w.now = end
+	w.at = end
+}
+
+// runUntil lets events happen until something holds, at most for a time.
+func (w *simWorld) runUntil(holds func() bool, atMost time.Duration) {
+	for end := w.at + atMost; w.at < end && w.violation == nil && !holds(); {
+		w.run(500 * time.Millisecond)
+	}
 }
 
 func (w *simWorld) nextVersion() string {
@@ -114,65 +140,15 @@ func (w *simWorld) nextVersion() string {
 }
 
 func (w *simWorld) logf(format string, args ...any) {
-	w.trace = append(w.trace, fmt.Sprintf("%8.3f ", w.now.Sub(time.Unix(1_000_000, 0)).Seconds())+fmt.Sprintf(format, args...))
-	if len(w.trace) > 4000 {
-		w.trace = w.trace[2000:]
+	if w.tracing {
+		w.trace = append(w.trace, fmt.Sprintf("%8.3f ", w.at.Seconds())+fmt.Sprintf(format, args...))
 	}
 }
 
-func (w *simWorld) fatalf(format string, args ...any) {
-	w.t.Helper()
-	for _, line := range w.trace[max(0, len(w.trace)-150):] {
-		w.t.Log(line)
-	}
-	w.t.Fatalf("seed %d at %s: %s", w.seed, w.now.Sub(time.Unix(1_000_000, 0)), fmt.Sprintf(format, args...))
-}
-
-// latency is what one request takes.
-func (w *simWorld) latency() time.Duration {
-	return time.Millisecond + time.Duration(w.rng.Intn(8))*time.Millisecond
-}
-
-// check asserts I1 and I6: at most one process can start a call for a shard, or has one in flight, and
-// none of them later than its renewals allow.
-func (w *simWorld) check() {
-	w.t.Helper()
-	for _, p := range w.processes {
-		if !p.gone() && !p.paused {
-			p.checkTimes()
-		}
-	}
-	for shard := range w.leases {
-		var acting *simProcess
-		for _, p := range w.processes {
-			if !p.canAct(Shard(shard)) {
-				continue
-			}
-			if acting != nil {
-				w.fatalf("I1: %s and %s both act on shard %d", acting.identity, p.identity, shard)
-			}
-			acting = p
-		}
-	}
-}
-
-// storeP stores a new P and asserts I4: homes move by the optimum when the expected members
-// change, and not otherwise. With weights see checkFold.
-func (w *simWorld) storeP(next placement.Placement) {
-	w.t.Helper()
-	before := w.lastP
+// storeP stores a new P, made from a version of it (empty: from nothing), and asserts I3 and I4 of it.
+func (w *simWorld) storeP(next placement.Placement, copied string) {
 	next.Version = w.nextVersion()
-	if len(before.Homes) > 0 && len(before.Expected) > 0 && len(before.Weights) == 0 && len(next.Weights) == 0 {
-		if moved, optimal := before.Moves(next), before.OptimalMoves(next.Expected); moved != optimal {
-			w.fatalf("I4: %d homes moved from %v to %v, optimal are %d", moved, before.Expected, next.Expected, optimal)
-		}
-	}
-	if err := next.Validate(); err != nil {
-		w.fatalf("I3: P is not valid: %v", err)
-	}
-	if again := placement.Place(next, next.Expected); !again.Equal(next) {
-		w.fatalf("I3: P is not what Place gives: %d homes would move", next.Moves(again))
-	}
+	w.checkPlacement(next, copied)
 	w.p, w.lastP, w.garbled = &next, next, ""
 	w.logf("P %s expected=%d processes=%v deputies=%d weights=%v", next.Version, len(next.Expected), next.Processes, len(next.Deputies), next.Weights)
 	w.broadcastP()
@@ -180,31 +156,53 @@ func (w *simWorld) storeP(next placement.Placement) {
 
 func (w *simWorld) broadcastP() {
 	for _, p := range w.processes {
-		p.deliver(&p.placementAt, w.storedP())
+		p.deliver(&p.placementAt, w.storedP(p))
 	}
 }
 
-// storedP is what a read of P answers.
-func (w *simWorld) storedP() Event {
+// storedP is what a read of P answers to a process.
+func (w *simWorld) storedP(p *simProcess) Event {
 	switch {
 	case w.garbled != "":
 		return PlacementUnreadable{Version: w.garbled, Err: errors.New("edited by hand")}
-	case w.p != nil:
-		clone := w.p.Clone()
-		return PlacementSeen{Placement: &clone}
+	case w.p == nil:
+		return PlacementSeen{}
+	case w.p.Settings != p.settings:
+		return PlacementUnreadable{Err: &placement.SettingsError{Ours: p.settings, Theirs: w.p.Settings}}
 	}
-	return PlacementSeen{}
+	clone := w.p.Clone()
+	return PlacementSeen{Placement: &clone}
+}
+
+func (w *simWorld) versionOfP() string {
+	if w.p != nil {
+		return w.p.Version
+	}
+	return w.garbled
 }
 
 // garbleP stores something that is not a placement.
 func (w *simWorld) garbleP() {
-	w.p, w.garbled = nil, w.nextVersion()
+	w.lose(w.nextVersion())
 	w.logf("P is garbled")
+}
+
+func (w *simWorld) deleteP() {
+	w.nextVersion()
+	w.lose("")
+	w.logf("P deleted")
+}
+
+func (w *simWorld) lose(garbled string) {
+	if w.p != nil {
+		w.lostAt = w.at
+	}
+	w.p, w.garbled = nil, garbled
 	w.broadcastP()
 }
 
 func (w *simWorld) scale(replicas int) {
-	w.replicas, w.replicasAt = replicas, w.nextVersion()
+	w.replicas, w.replicasAt, w.members = replicas, w.nextVersion(), membersOf(replicas)
 	w.logf("scale to %d", replicas)
 	for _, p := range w.processes {
 		p.deliver(&p.expectedAt, w.expected())
@@ -212,11 +210,7 @@ func (w *simWorld) scale(replicas int) {
 }
 
 func (w *simWorld) expected() ExpectedSeen {
-	seen := ExpectedSeen{Version: w.replicasAt}
-	for i := range w.replicas {
-		seen.Members = append(seen.Members, Member(fmt.Sprintf("redis-operator-%d", i)))
-	}
-	return seen
+	return ExpectedSeen{Version: w.replicasAt, Members: w.members}
 }
 
 // confirm has the kubelet report the end of a process.
@@ -228,18 +222,18 @@ func (w *simWorld) confirm(identity Identity) {
 	}
 }
 
-func (w *simWorld) deleteP() {
-	w.p, w.garbled = nil, ""
-	w.nextVersion()
-	w.logf("P deleted")
-	w.broadcastP()
-}
-
 func (w *simWorld) changeLease(shard Shard, lease simLease) {
+	w.checkTaken(shard, lease)
 	lease.version = w.nextVersion()
 	w.leases[shard] = lease
+	if owner := &w.owners[shard]; lease.holder != "" && lease.holder != owner.identity {
+		owner.identity = lease.holder
+		owner.count++
+	}
 	for _, p := range w.processes {
-		p.later(&p.leaseAt, func() { p.claims[shard].watched(lease) })
+		if int(shard) < p.settings.Shards {
+			p.later(&p.leaseAt, func() { p.claims[shard].watched(lease) })
+		}
 	}
 }
 
@@ -250,6 +244,12 @@ func (w *simWorld) changePresence(seen PresenceSeen) {
 	} else {
 		seen.Version = version
 		w.presences[seen.Identity] = seen
+		if silence := w.silences[seen.Identity]; silence != nil {
+			silence.longest = max(silence.longest, w.at-silence.since)
+			silence.since = w.at
+		} else {
+			w.silences[seen.Identity] = &simSilence{since: w.at}
+		}
 	}
 	for _, p := range w.processes {
 		p.deliver(&p.presenceAt, seen)

@@ -1,0 +1,6 @@
+//go:build race
+
+package sharding
+
+// simSeeds are as many as take the race detector half a minute on one core.
+const simSeeds = 500
