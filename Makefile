@@ -36,7 +36,7 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 	cd test && go run ./cmd/demo
 
 .PHONY: test
-test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 15 minutes on two cores once built)
+test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 20 minutes on two cores once built)
 	$(GO_TEST) ./...
 	go test -run '^TestSimulation$$' ./sharding # many more seeds than with the race detector
 	cd test && $(GO_TEST) $$(go list ./... | grep -vE '$(SERIAL_TESTS)')
