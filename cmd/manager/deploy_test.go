@@ -24,7 +24,7 @@ func TestMakeDeployKeepsReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(kubectl); err != nil {
-		t.Skip("no bin/k8s/kubectl: make k8s builds it")
+		t.Fatalf("no bin/k8s/kubectl, which make k8s builds: %v", err)
 	}
 	for installed, want := range map[string]int32{"": 3, "5": 5, "0": 0} {
 		t.Run("installed "+installed, func(t *testing.T) {

@@ -49,8 +49,12 @@ type rejection struct {
 	problem problem
 }
 
-// restRatio is how many times as long as its nodes took to be asked a cluster is then left alone.
-const restRatio = 3
+// hangs is from how long on the asking of the nodes has met one that hangs: the bound of opening a
+// connection, which is the shorter one. restRatio is how many times as long the cluster is then left alone.
+const (
+	hangs     = time.Second
+	restRatio = 3
+)
 
 // configured is what came of a change of directives on one node: accepted, or the server's refusal.
 type configured struct {
@@ -122,8 +126,12 @@ func (m *clusterMemory) pace(seen *observation, next plan.Plan, now time.Time) t
 	if quiet := now.Sub(m.changedAt); quiet > pollPatience {
 		wait = max(wait, min(quiet/10, pollStuck))
 	}
-	// A pass that lasts long holds a worker: most of the time it is others' turn.
-	return max(wait, restRatio*seen.lasted)
+	// A pass that waits for a node that hangs holds a worker: most of the time it is others' turn. One that
+	// is slow since the machine is busy must not be slowed down more.
+	if seen.lasted >= hangs {
+		wait = max(wait, restRatio*seen.lasted)
+	}
+	return wait
 }
 
 // fingerprint tells observations apart by what matters to how a cluster gets on.
