@@ -114,9 +114,11 @@ func (c *LogCollector) followPod(ctx context.Context, pod *corev1.Pod) {
 			continue
 		}
 		c.work.Go(func() {
-			// Whatever ended it: if the container still runs, the log is read again.
+			// Whatever ended it but Stop: if the container still runs, the log is read again.
 			_ = c.read(ctx, pod.Name, &corev1.PodLogOptions{Follow: true})
-			c.forget(id)
+			if ctx.Err() == nil {
+				c.forget(id)
+			}
 		})
 	}
 }
