@@ -287,34 +287,52 @@ func TestLate(t *testing.T) {
 	}
 }
 
-func TestLeftovers(t *testing.T) {
+func TestWatches(t *testing.T) {
 	watching := func(at int, id, stage string) request {
 		return request{at: at, verb: "watch", resource: "pods", ns: "tenant", pod: "uid-a", id: id, stage: stage}
 	}
-	base := Figures{Goroutines: 100}
-	p := Process{Pod: "op-0", PodUID: "uid-a", Started: second(0), Figures: base}
+	begun, over := watching(2, "x", "ResponseStarted"), watching(7, "x", "ResponseComplete")
+	p := Process{Pod: "op-0", PodUID: "uid-a", Started: second(0)}
 	cases := map[string]struct {
 		log      []request
+		at       int
 		process  Process
 		restarts []time.Time
 		want     []string
 	}{
-		"open, of its own shard":   {log: []request{held(1, 10, 0, a), watching(2, "x", "ResponseStarted")}, process: p},
-		"closed":                   {log: handedOver(watching(2, "x", "ResponseStarted"), watching(7, "x", "ResponseComplete")), process: p},
-		"open, of a shard lost":    {log: handedOver(watching(2, "x", "ResponseStarted")), process: p, want: []string{"leftover: op-0 does not hold shard 0 and watches pods in tenant since"}},
-		"another Pod's":            {log: handedOver(watching(2, "x", "ResponseStarted")), process: Process{Pod: "op-1", PodUID: "uid-b", Figures: base}},
-		"an earlier container's":   {log: handedOver(watching(2, "x", "ResponseStarted")), process: Process{Pod: "op-0", PodUID: "uid-a", Started: second(3), Figures: base}},
-		"of an API server before":  {log: handedOver(watching(2, "x", "ResponseStarted")), process: p, restarts: []time.Time{second(7)}},
-		"of an API server after":   {log: handedOver(watching(2, "x", "ResponseStarted")), process: p, restarts: []time.Time{second(1)}, want: []string{"leftover"}},
-		"queued keys":              {log: handedOver(), process: Process{Pod: "op-0", Figures: Figures{Goroutines: 100, QueuedKeys: 1}}, want: []string{"leftover: op-0 has 1 keys"}},
-		"cached namespaces":        {log: handedOver(), process: Process{Pod: "op-0", Figures: Figures{Goroutines: 100, Scopes: 2}}, want: []string{"leftover: op-0 caches 2"}},
-		"goroutines":               {log: handedOver(), process: Process{Pod: "op-0", Figures: Figures{Goroutines: 111}}, want: []string{"leftover: op-0 has 111 goroutines"}},
-		"goroutines, within slack": {log: handedOver(), process: Process{Pod: "op-0", Figures: Figures{Goroutines: 110}}},
+		"of its own shard":        {log: []request{held(1, 10, 0, a), begun}, at: 9, process: p},
+		"of its own shard then":   {log: handedOver(begun), at: 4, process: p},
+		"over":                    {log: handedOver(begun, over), at: 9, process: p},
+		"open then":               {log: handedOver(begun, over), at: 6, process: p, want: []string{"leftover: op-0"}},
+		"begun later":             {log: handedOver(watching(20, "x", "ResponseStarted")), at: 9, process: p},
+		"open, of a shard lost":   {log: handedOver(begun), at: 9, process: p, want: []string{"leftover: op-0 does not hold shard 0 and watches pods in tenant since"}},
+		"another Pod's":           {log: handedOver(begun), at: 9, process: Process{Pod: "op-1", PodUID: "uid-b"}},
+		"an earlier container's":  {log: handedOver(begun), at: 9, process: Process{Pod: "op-0", PodUID: "uid-a", Started: second(3)}},
+		"of an API server before": {log: handedOver(begun), at: 9, process: p, restarts: []time.Time{second(7)}},
+		"of an API server after":  {log: handedOver(begun), at: 9, process: p, restarts: []time.Time{second(1)}, want: []string{"leftover"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := read(t, options(), nil, tc.log...)
-			wantViolations(t, h.Leftovers([]Process{tc.process}, tc.restarts, base, 10), tc.want...)
+			wantViolations(t, h.Watches(second(tc.at), []Process{tc.process}, tc.restarts), tc.want...)
+		})
+	}
+}
+
+func TestAtRest(t *testing.T) {
+	cases := map[string]struct {
+		figures Figures
+		want    []string
+	}{
+		"as an idle one":           {figures: Figures{Goroutines: 100}},
+		"queued keys":              {figures: Figures{Goroutines: 100, QueuedKeys: 1}, want: []string{"leftover: op-0 has 1 keys"}},
+		"cached namespaces":        {figures: Figures{Goroutines: 100, Scopes: 2}, want: []string{"leftover: op-0 caches 2"}},
+		"goroutines":               {figures: Figures{Goroutines: 111}, want: []string{"leftover: op-0 has 111 goroutines"}},
+		"goroutines, within slack": {figures: Figures{Goroutines: 110}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wantViolations(t, AtRest([]Process{{Pod: "op-0", Figures: tc.figures}}, Figures{Goroutines: 100}, 10), tc.want...)
 		})
 	}
 }

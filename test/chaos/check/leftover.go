@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Process is one replica's process at the end, when nothing has been disturbed for a while.
+// Process is one replica's process.
 type Process struct {
 	Pod, PodUID string
 	// Started is when it began: what its Pod's earlier processes have left open is not its own.
@@ -21,20 +21,12 @@ type Figures struct {
 	Goroutines, QueuedKeys, Scopes int
 }
 
-// Leftovers finds what remains of lost shards. Open watches are told by the API server; a server that
-// ended has ended those that were begun before. The namespaces are those that hold root objects. The
-// idle figures are those of a process that has just begun, with as many shards and no namespaces;
-// slack is how many goroutines more it may have.
-func (h *History) Leftovers(processes []Process, restarts []time.Time, idle Figures, slack int) []Violation {
+// AtRest finds what processes still have when no namespace holds a root object any more. The idle
+// figures are those of a process that has just begun, with as many shards; slack is how many goroutines
+// more it may have.
+func AtRest(processes []Process, idle Figures, slack int) []Violation {
 	var violations []Violation
-	holders := map[int]string{}
-	for shard, l := range h.leases {
-		if t := l.current(); t != nil {
-			holders[shard] = t.podUID()
-		}
-	}
 	for _, p := range processes {
-		violations = append(violations, h.openWatches(p, restarts, holders)...)
 		if p.Figures.QueuedKeys > 0 {
 			violations = append(violations, found(Leftover, "%s has %d keys queued at rest", p.Pod, p.Figures.QueuedKeys))
 		}
@@ -49,22 +41,36 @@ func (h *History) Leftovers(processes []Process, restarts []time.Time, idle Figu
 	return violations
 }
 
-// openWatches finds what the process still watches in namespaces of shards that it does not hold.
-func (h *History) openWatches(p Process, restarts []time.Time, holders map[int]string) []Violation {
-	byShard := map[int][]string{}
-	for _, w := range h.watches {
-		isOver := !w.to.IsZero() || w.from.Before(p.Started) ||
-			slices.ContainsFunc(restarts, func(at time.Time) bool { return w.from.Before(at) })
-		shard := h.o.shardOf(w.namespace)
-		if w.podUID == p.PodUID && !isOver && holders[shard] != p.PodUID {
-			byShard[shard] = append(byShard[shard], fmt.Sprintf("%s in %s since %s", w.resource, w.namespace, w.from.Format(clock)))
+// Watches finds what processes watched, at a moment at which nothing had moved for a while, in
+// namespaces of shards that they did not hold. It is the API server who tells; one that ended has ended
+// the watches that were begun before.
+func (h *History) Watches(at time.Time, processes []Process, restarts []time.Time) []Violation {
+	holders := map[int]string{}
+	for shard, l := range h.leases {
+		for _, t := range l.tenures {
+			if !t.acquired.After(at) && (t.to == 0 || t.ended.After(at)) {
+				holders[shard] = t.podUID()
+			}
 		}
 	}
+	open := func(w *watch, p Process) bool {
+		return w.podUID == p.PodUID && !w.from.After(at) && !w.from.Before(p.Started) &&
+			(w.to.IsZero() || w.to.After(at)) &&
+			!slices.ContainsFunc(restarts, func(restart time.Time) bool { return w.from.Before(restart) })
+	}
 	var violations []Violation
-	for _, shard := range slices.Sorted(maps.Keys(byShard)) {
-		slices.Sort(byShard[shard])
-		violations = append(violations, found(Leftover, "%s does not hold shard %d and watches %s", p.Pod, shard,
-			strings.Join(byShard[shard], ", ")))
+	for _, p := range processes {
+		byShard := map[int][]string{}
+		for _, w := range h.watches {
+			if shard := h.o.shardOf(w.namespace); open(w, p) && holders[shard] != p.PodUID {
+				byShard[shard] = append(byShard[shard], fmt.Sprintf("%s in %s since %s", w.resource, w.namespace, w.from.Format(clock)))
+			}
+		}
+		for _, shard := range slices.Sorted(maps.Keys(byShard)) {
+			slices.Sort(byShard[shard])
+			violations = append(violations, found(Leftover, "%s does not hold shard %d and watches %s", p.Pod, shard,
+				strings.Join(byShard[shard], ", ")))
+		}
 	}
 	return violations
 }
