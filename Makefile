@@ -25,7 +25,7 @@ GOLANGCI_LINT  := $(BIN)/tools/golangci-lint
 GOVULNCHECK    := $(BIN)/tools/govulncheck
 
 # The test packages that start a cluster or an API server run one at a time: they measure time.
-SERIAL_TESTS := /envtest|/localcluster|/e2e|/dashboards
+SERIAL_TESTS := /envtest|/localcluster|/e2e|/dashboards|/chaos$$
 TEST_FLAGS   ?= -race
 GO_TEST      := CGO_ENABLED=1 go test $(TEST_FLAGS)
 
@@ -51,6 +51,12 @@ test-all: test ## Run `test` with the long runs and the matrix of engines
 bench: packages k8s build ## Print the figures of one scenario: make bench SCENARIO=placement
 	@[ -n "$(SCENARIO)" ] || { echo "bench: name a scenario, as in: make bench SCENARIO=placement" >&2; exit 2; }
 	cd test && go run ./cmd/bench -scenario $(SCENARIO)
+
+.PHONY: chaos
+chaos: SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+chaos: MINUTES ?= 3
+chaos: packages k8s build ## Disturb an installation and check its invariants: make chaos SEED=1 MINUTES=60
+	cd test && go test -count=1 -v -timeout 0 -run '^TestChaos$$' ./chaos -chaos.seed=$(SEED) -chaos.minutes=$(MINUTES)
 
 ##@ Local Kubernetes
 

@@ -35,8 +35,13 @@ type redisLog struct {
 }
 
 func newRedisLog(s *stage.Stage) *redisLog {
+	goredis.SetLogger(silent{}) // servers that are gone are no news
 	return &redisLog{stage: s, nodes: map[string]map[int64]check.Command{}}
 }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 func (l *redisLog) commands() []check.Command {
 	l.mu.Lock()
