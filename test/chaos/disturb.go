@@ -147,8 +147,8 @@ func (r *run) pausePod(ctx context.Context, d Disturbance) error {
 // isRestarted reports whether another container runs in the Pod than at an earlier moment, or none.
 func isRestarted(now, before *corev1.Pod) bool {
 	id := func(pod *corev1.Pod) string {
-		if statuses := pod.Status.ContainerStatuses; len(statuses) > 0 && statuses[0].State.Running != nil {
-			return statuses[0].ContainerID
+		if isRunning(pod) {
+			return pod.Status.ContainerStatuses[0].ContainerID
 		}
 		return ""
 	}

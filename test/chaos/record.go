@@ -102,8 +102,8 @@ func (r *record) disturbed() []check.Window {
 	return windows
 }
 
-// watchLife notes when no replica can be expected to work: none says that it is ready, but for those
-// that are paused, cut off, or on a lost Node.
+// watchLife notes when no replica can be expected to work: no container runs, by the kubelet's word, but
+// for those that are paused, cut off, or on a lost Node.
 func (r *run) watchLife(ctx context.Context) {
 	var close func()
 	for pause(ctx, lifeEvery) {
@@ -111,10 +111,10 @@ func (r *run) watchLife(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		alive := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return isReady(&pod) && !r.isHeld(&pod) })
+		alive := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return isRunning(&pod) && !r.isHeld(&pod) })
 		switch {
 		case !alive && close == nil:
-			close = r.open("no replica is ready", true)
+			close = r.open("no replica runs", true)
 		case alive && close != nil:
 			close()
 			close = nil

@@ -226,14 +226,10 @@ func (r *run) check(commands []check.Command) ([]check.Violation, error) {
 	return append(violations, history.Watches(r.restedAt, r.rested, r.restartsOfAPI())...), nil
 }
 
-// isReady reports whether a Pod says that it is ready.
-func isReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+// isRunning reports whether the Pod's container runs.
+func isRunning(pod *corev1.Pod) bool {
+	statuses := pod.Status.ContainerStatuses
+	return len(statuses) > 0 && statuses[0].State.Running != nil
 }
 
 // pause waits, and answers false if ctx ends first.

@@ -199,17 +199,26 @@ func TestGaps(t *testing.T) {
 			want: []string{"unowned: shard 0: 13.0 s ... (expired), allowed are 12.0 s"},
 		},
 		"one disturbance explains no more": {
-			log: taken("Expired", 16), causes: []string{"expired 13s"},
+			log: taken("Expired", 18), causes: []string{"expired 15s"},
 			windows: []Window{{What: "kill", From: second(4), To: second(4)}, {What: "kill", From: second(60), To: second(60)}},
-			want:    []string{"unowned ... allowed are 12.0 s"},
+			want:    []string{"unowned ... allowed are 13.0 s"},
 		},
 		"a second disturbance explains more": {
-			log: taken("Expired", 26), causes: []string{"expired 23s"},
-			windows: []Window{{What: "pause", From: second(4), To: second(100)}, {What: "pause", From: second(6), To: second(100)}},
+			log: taken("Expired", 23), causes: []string{"expired 20s"},
+			windows: []Window{{What: "pause", From: second(4), To: second(100)}, {What: "pause", From: second(12), To: second(100)}},
 		},
 		"an outage explains its own length": {
 			log: taken("Expired", 22), causes: []string{"expired 19s"},
 			windows: []Window{{What: "API", From: second(2), To: second(10), Outage: true}},
+		},
+		"an outage that lasts explains everything": {
+			log: taken("Expired", 60), causes: []string{"expired 57s"},
+			windows: []Window{{What: "API", From: second(2), To: second(70), Outage: true}},
+		},
+		"a pause that lasts does not": {
+			log: taken("Expired", 60), causes: []string{"expired 57s"},
+			windows: []Window{{What: "pause", From: second(2), To: second(70)}},
+			want:    []string{"unowned ... allowed are 12.0 s"},
 		},
 		"and no more": {
 			log: taken("Expired", 23), causes: []string{"expired 20s"},
