@@ -34,11 +34,11 @@ func TestChaos(t *testing.T) {
 	length := time.Duration(*minutes * float64(time.Minute))
 	fmt.Printf("chaos: seed %d, %s; again with: make chaos SEED=%d MINUTES=%g\n", *seed, length, *seed, *minutes)
 	violations, err := Run(ctx, Options{Seed: *seed, Length: length, Out: os.Stdout, Keep: *keep})
-	if err != nil {
-		t.Error(err)
-	}
 	for _, v := range violations {
 		t.Error(v)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	fmt.Printf("chaos: seed %d, %s: %d violations\n", *seed, length, len(violations))
 }
