@@ -67,6 +67,12 @@ bench: packages k8s build ## Print the figures of one scenario: make bench SCENA
 	@[ -n "$(SCENARIO)" ] || { echo "bench: name a scenario, as in: make bench SCENARIO=placement" >&2; exit 2; }
 	cd test && go run ./cmd/bench -scenario $(SCENARIO)
 
+.PHONY: chaos
+chaos: SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+chaos: MINUTES ?= 3
+chaos: packages k8s build ## Disturb an installation and check its invariants: make chaos SEED=1 MINUTES=60
+	cd test && go test -count=1 -v -timeout 0 -run '^TestChaos$$' ./chaos -chaos.seed=$(SEED) -chaos.minutes=$(MINUTES)
+
 ##@ Local Kubernetes
 
 .PHONY: packages
