@@ -28,7 +28,7 @@ GO_TEST := CGO_ENABLED=1 go test -race
 # What `make test` runs, TEST_JOBS of them side by side: most of them mainly wait, for Leases and for
 # Pods. Those under test/ have an API server or a cluster of their own; the longest come first.
 TEST_JOBS   ?= 2
-SERVERS     := e2e localcluster chaos envtest/serverfence envtest/sharding envtest/rediscluster dashboards envtest/claim envtest/scopedcache
+SERVERS     := e2e chaos localcluster envtest/serverfence envtest/sharding envtest/rediscluster dashboards envtest/claim envtest/scopedcache
 TEST_SUITES := $(SERVERS:%=suite/%) suite/simulation suite/unit suite/test-unit suite/example
 space       := $(subst ,, )
 
