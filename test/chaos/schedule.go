@@ -68,7 +68,7 @@ var traits = map[Kind]trait{
 	SlowAPI:     {class: "plane", copies: 1, min: 4 * time.Second, max: 12 * time.Second, rest: 10 * time.Second},
 	RestartAPI:  {class: "plane", copies: 1, min: time.Second, max: 12 * time.Second, rest: 10 * time.Second},
 	RestartEtcd: {class: "plane", copies: 1, rest: 15 * time.Second},
-	// Two at once are an open case of I1, see docs/reliability.md.
+	// Rare, so that a takeover from a deleted Lease, which takes a Lease duration, is seen to its end.
 	DeleteLease: {class: "lease", copies: 2, rest: 30 * time.Second},
 }
 
