@@ -217,6 +217,8 @@ func apply(ctx context.Context, n redis.Node, s plan.Step) error {
 		return n.Forget(ctx, s.PeerID)
 	case plan.Takeover:
 		return n.Takeover(ctx)
+	case plan.Failover:
+		return n.Failover(ctx)
 	}
 	return fmt.Errorf("unknown kind of step %q", s.Kind)
 }
