@@ -24,10 +24,13 @@ CONTROLLER_GEN := $(BIN)/tools/controller-gen
 GOLANGCI_LINT  := $(BIN)/tools/golangci-lint
 GOVULNCHECK    := $(BIN)/tools/govulncheck
 
-# The test packages that start a cluster or an API server run one at a time: they measure time.
-SERIAL_TESTS := /envtest|/localcluster|/e2e|/dashboards
-TEST_FLAGS   ?= -race
-GO_TEST      := CGO_ENABLED=1 go test $(TEST_FLAGS)
+GO_TEST := CGO_ENABLED=1 go test -race
+# What `make test` runs, TEST_JOBS of them side by side: most of them mainly wait, for Leases and for
+# Pods. Those under test/ have an API server or a cluster of their own; the longest come first.
+TEST_JOBS   ?= 2
+SERVERS     := e2e localcluster envtest/serverfence envtest/sharding envtest/rediscluster dashboards envtest/claim envtest/scopedcache
+TEST_SUITES := $(SERVERS:%=suite/%) suite/simulation suite/unit suite/test-unit suite/example
+space       := $(subst ,, )
 
 ##@ Main job
 
@@ -36,12 +39,24 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 	cd test && go run ./cmd/demo
 
 .PHONY: test
-test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 20 minutes on two cores once built)
+test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 15 minutes on two cores once built)
+	@echo "test: $(words $(TEST_SUITES)) suites, $(TEST_JOBS) at a time; each is printed when it ends"
+	@$(MAKE) --no-print-directory -j$(TEST_JOBS) --output-sync=target $(TEST_SUITES)
+	@echo "test: ok"
+
+.PHONY: $(TEST_SUITES)
+suite/unit:
 	$(GO_TEST) ./...
-	go test -run '^TestSimulation$$' ./sharding # many more seeds than with the race detector
-	cd test && $(GO_TEST) $$(go list ./... | grep -vE '$(SERIAL_TESTS)')
-	cd test && $(GO_TEST) -p 1 -timeout 40m $$(go list ./... | grep -E '$(SERIAL_TESTS)')
+suite/simulation: # many more seeds than with the race detector
+	go test -run '^TestSimulation$$' ./sharding
+suite/test-unit:
+	cd test && $(GO_TEST) $$(go list ./... | grep -vE '/test/($(subst $(space),|,$(SERVERS)))(/|$$)')
+suite/example:
 	cd $(EXAMPLE) && $(GO_TEST) -p 1 ./...
+suite/e2e: # the operator under test is a static binary, whatever the flags of the stories
+	cd test && go test -parallel 6 -timeout 40m ./e2e
+$(filter-out suite/e2e,$(SERVERS:%=suite/%)): suite/%:
+	cd test && $(GO_TEST) -p 1 -timeout 40m ./$*/...
 
 .PHONY: test-all
 test-all: export TEST_ALL = 1

@@ -34,6 +34,7 @@ type Claim struct {
 	refused     error                 // the *SettingsError of what was last seen, or nil
 	lastErr     error                 // of the last request that failed since the last write
 	unsure      bool                  // a write may have been carried out although it failed
+	tried       found                 // in which state such a write found the Lease
 	timer       *time.Timer           // wakes tick
 	current     *contest              // nil while the claim does not contend
 	elector     context.CancelFunc    // ends the elector; nil while none runs
@@ -214,6 +215,9 @@ func (c *Claim) see(lease *coordinationv1.Lease, version string) {
 		if lease != nil {
 			c.noteOwner(lease, now)
 			out = c.judge(lease, now)
+			if c.elector != nil && HolderOf(lease) == "" {
+				c.elector() // the next one tries at once, if it may; this one would wait for its turn
+			}
 		} else {
 			c.refused = nil
 		}
@@ -245,8 +249,10 @@ func (c *Claim) judge(lease *coordinationv1.Lease, now time.Time) []notice {
 	var out []notice
 	holder := HolderOf(lease)
 	t := &c.tenure
+	// An unsettled Lease takes nothing away from a claim that is inside its deadline: it is taken back.
 	// While the claim is released, its own emptying comes back on the watch.
-	if t.phase != unheld && !t.silent && holder != c.o.Identity && isNewer(lease.ResourceVersion, t.version) {
+	isOver := holder != c.o.Identity && !isUnsettled(lease)
+	if t.phase != unheld && !t.silent && isOver && isNewer(lease.ResourceVersion, t.version) {
 		why := ReasonTaken
 		if holder == "" {
 			why = ReasonEmptied
@@ -280,11 +286,13 @@ func (c *Claim) decide() (move, time.Time) {
 }
 
 // mayElect says whether an elector has something to do: acquire, or renew. It needs mu.
-func (c *Claim) mayElect() bool {
+func (c *Claim) mayElect() bool { return c.refused == nil && c.isAcquirable() }
+
+// isAcquirable says whether the Lease as it was last seen may be acquired or renewed. It needs mu.
+func (c *Claim) isAcquirable() bool {
 	now := c.o.Now()
 	never := func(placement.Identity) bool { return false }
-	return c.refused == nil &&
-		c.seen.decide(now, c.o.Identity, c.tenure.isLive(now), never).intent == intentAcquire
+	return c.seen.decide(now, c.o.Identity, c.tenure.isLive(now), never).intent == intentAcquire
 }
 
 // nudge makes the loop decide anew, and ends an elector that has nothing to do. It needs mu.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"example.com/redis-operator/sharding/claim"
+	"example.com/redis-operator/sharding/placement"
 	"example.com/redis-operator/sharding/shardingtest"
 )
 
@@ -320,12 +321,19 @@ func TestOtherSettings(t *testing.T) {
 
 func TestHolderTakenAwayByHand(t *testing.T) {
 	cases := map[string]struct {
-		holder    string
-		wantTold  string
-		wantExits int
+		holder      placement.Identity
+		vacated     claim.EmptyReason
+		wantTold    string
+		wantUnclean bool // for the last acquisition
+		wantHolder  placement.Identity
+		wantExits   int
 	}{
-		"another holder": {holder: string(bob), wantTold: "Acquired Lost(Taken)", wantExits: 1},
-		"no holder":      {holder: "", wantTold: "Acquired Lost(Emptied) Acquired", wantExits: 0},
+		"another holder": {holder: bob, wantTold: "Acquired Lost(Taken)", wantHolder: bob, wantExits: 1},
+		// Nobody else can have it before this claim's deadline: it is taken back, and the epoch goes on.
+		"no holder": {wantTold: "Acquired", wantHolder: alice},
+		"no holder, as a process empties it": {
+			vacated: claim.EmptyExpired, wantTold: "Acquired Lost(Emptied) Acquired", wantUnclean: true, wantHolder: alice,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -333,13 +341,20 @@ func TestHolderTakenAwayByHand(t *testing.T) {
 				api := installed(t)
 				p := newProcess(t, api, alice).start()
 				p.set(func(p *process) { p.inFlight = 1 })
-				edit(t, api, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To(tc.holder) })
+				edit(t, api, func(l *coordinationv1.Lease) {
+					l.Spec.HolderIdentity = ptr.To(string(tc.holder))
+					if tc.vacated != "" {
+						l.Annotations[claim.VacatedAnnotation] = string(tc.vacated)
+					}
+				})
 				p.Observe(getLease(t, api))
+				synctest.Wait()
+				wantHolder(t, api, tc.wantHolder) // at once: the server fence goes by it
 				pass(2500 * time.Millisecond)
 				p.wantTold(tc.wantTold)
 				p.wantExits(tc.wantExits)
-				if tc.holder == "" && !p.last(claim.Acquired).Unclean {
-					t.Error("an acquisition after an emptying by hand is not clean")
+				if got := p.last(claim.Acquired).Unclean; got != tc.wantUnclean {
+					t.Errorf("the last acquisition is unclean: %v, want %v", got, tc.wantUnclean)
 				}
 			})
 		})

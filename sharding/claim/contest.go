@@ -22,6 +22,8 @@ func (c *Claim) loop(ctx context.Context) {
 			if _, err := c.read(ctx); err != nil && !apierrors.IsNotFound(err) {
 				c.pause(ctx, c.o.Timings.RetryPeriod)
 			}
+		case intentCreate:
+			c.create(ctx)
 		case intentAcquire:
 			c.elect(ctx)
 		case intentEmpty:

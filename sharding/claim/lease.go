@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"example.com/redis-operator/sharding/placement"
 )
@@ -21,15 +23,16 @@ const (
 	ShardsAnnotation = "sharding.example.com/shards"
 	HashAnnotation   = "sharding.example.com/hash"
 	// VacatedAnnotation is on a Lease whose holder was removed, and says how: "Released", which is said
-	// after a drain only, or the EmptyReason.
+	// after a drain only, or the EmptyReason. Only such a Lease may be taken at once.
 	VacatedAnnotation = "sharding.example.com/vacated"
 )
 
 var (
 	// ErrHeld is answered to a write on a Lease that another process holds.
 	ErrHeld = errors.New("the Lease is held by another process")
-	// ErrAbsent is answered to the creation of a missing Lease on which another process may still rely.
-	ErrAbsent = errors.New("the Lease is missing and another process may still rely on it")
+	// ErrUnsettled is answered to the acquisition of a Lease that is missing, or that was created so
+	// recently that another process may still rely on one that was deleted.
+	ErrUnsettled = errors.New("another process may still rely on a deleted Lease")
 )
 
 // SettingsError says that a Lease was used under other settings than this process's.
@@ -93,11 +96,16 @@ func (e *SettingsError) Unwrap() error {
 	return &placement.SettingsError{Ours: e.Ours, Theirs: e.Theirs}
 }
 
-// isClean says whether nothing of an earlier holder can still be on its way: it released the Lease,
-// or there was none. A Lease that is missing, or was emptied in any other way, is not.
+// isClean says whether nothing of an earlier holder can still be on its way, since it released the Lease.
 func isClean(lease *coordinationv1.Lease) bool {
-	return lease != nil &&
-		(lease.Annotations[VacatedAnnotation] == string(Released) || lease.Spec.LeaseDurationSeconds == nil)
+	return lease != nil && lease.Annotations[VacatedAnnotation] == string(Released)
+}
+
+// isUnsettled says whether a Lease is without a holder and does not say how that came: it was created,
+// maybe in the place of one that was deleted, or somebody edited it. Whoever held the Lease before may
+// rely on that until a Lease duration has passed in which this one stays as it is.
+func isUnsettled(lease *coordinationv1.Lease) bool {
+	return lease != nil && HolderOf(lease) == "" && lease.Annotations[VacatedAnnotation] == ""
 }
 
 // stamp sets labels and annotations of a Lease with a holder, in place.
@@ -115,12 +123,14 @@ func stamp(lease *coordinationv1.Lease, o Options, shard placement.Shard) {
 	delete(lease.Annotations, VacatedAnnotation)
 }
 
-// buildEmpty is a shard's Lease without a holder.
-func buildEmpty(o Options, shard placement.Shard) *coordinationv1.Lease {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Name:      LeaseName(o.Installation, shard),
-		Namespace: o.Namespace,
-	}}
+// buildEmpty is a shard's Lease without a holder, which may be acquired after the given time: the longest
+// that anybody may rely on one that was deleted. At least o's LeaseDuration.
+func buildEmpty(o Options, shard placement.Shard, settles time.Duration) *coordinationv1.Lease {
+	settles = max(settles, o.Timings.LeaseDuration)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: LeaseName(o.Installation, shard), Namespace: o.Namespace},
+		Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To(int32(settles / time.Second))},
+	}
 	stamp(lease, o, shard)
 	return lease
 }

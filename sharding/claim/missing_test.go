@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,29 +86,94 @@ func TestMissingLeaseAfterTheDeadline(t *testing.T) {
 	})
 }
 
+// I1: a process whose watch shows a Lease as missing that another has made, taken and lost to a second
+// deletion. Whatever it knows, what it creates is without a holder, and it waits from then.
+func TestLeaseDeletedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := installed(t)
+		late := newProcess(t, api, carol)
+		late.ObserveAbsent(deletedVersion(t, api))
+		a := newProcess(t, api, alice).start()
+		pass(12 * time.Second)
+		a.wantTold("Acquired")
+		pass(1900 * time.Millisecond) // right before its next renewal
+		deleteLease(t, api)
+		begin := time.Now()
+		late.start()
+		late.wantTold("")
+		a.Observe(getLease(t, api))
+		pass(8 * time.Second)
+		a.wantTold("Acquired")
+		late.wantTold("")
+		wantHolder(t, api, alice)
+		a.Stop()
+		pass(30 * time.Second)
+		late.wantTold("Acquired")
+		if at := late.last(claim.Acquired).At; at.Before(a.last(claim.Lost).At.Add(2*time.Second)) || at.Before(begin.Add(18*time.Second)) {
+			t.Errorf("acquired %s after the second deletion", at.Sub(begin))
+		}
+	})
+}
+
+// deletedVersion deletes the Lease, and answers as of which version it is missing.
+func deletedVersion(t *testing.T, api *shardingtest.Leases) string {
+	t.Helper()
+	deleteLease(t, api)
+	list, err := api.Leases(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("listing: %v", err)
+	}
+	return list.ResourceVersion
+}
+
+// The answer to a creation is lost: the Lease is there all the same, and is waited for all the same.
+func TestLostAnswerToACreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := shardingtest.NewLeases()
+		var lost atomic.Bool
+		api.SetFault(func(_ context.Context, c shardingtest.Call) shardingtest.Fault {
+			if c.Verb == "create" && !lost.Swap(true) {
+				return shardingtest.Fault{Lost: errors.New("connection reset")}
+			}
+			return shardingtest.Fault{}
+		})
+		p := newProcess(t, api, alice).start()
+		begin := time.Now()
+		pass(15 * time.Second)
+		p.wantTold("Acquired")
+		if took := p.last(claim.Acquired).At.Sub(begin); took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("acquired after %s, want a Lease duration and little more", took)
+		}
+		if got := api.Calls("create"); got != 2 {
+			t.Errorf("%d creations, want the one and another try", got)
+		}
+	})
+}
+
 func TestEnsureLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := shardingtest.NewLeases()
 		o := (&process{t: t, api: api}).options(alice)
-		ensure := func(want time.Duration) {
+		ensure := func(created int) {
 			t.Helper()
-			begin := time.Now()
 			if err := claim.EnsureLeases(t.Context(), o); err != nil {
 				t.Fatalf("EnsureLeases: %v", err)
 			}
-			if took := time.Since(begin); took != want {
-				t.Errorf("took %s, want %s", took, want)
+			if got := api.Calls("create"); got != created {
+				t.Errorf("%d Leases created, want %d", got, created)
 			}
 		}
-		ensure(10 * time.Second)
-		if got := api.Calls("create"); got != 64 {
-			t.Errorf("%d Leases created, want 64", got)
-		}
-		ensure(0)
+		ensure(64)
+		ensure(64)
 		deleteLease(t, api)
-		ensure(10 * time.Second)
-		if got := api.Calls("create"); got != 65 {
-			t.Errorf("%d Leases created, want 65", got)
+		ensure(65)
+		// They may stand in the place of deleted ones: nobody takes them at once.
+		p := newProcess(t, api, alice).start()
+		begin := time.Now()
+		pass(11 * time.Second)
+		p.wantTold("Acquired")
+		if took := p.last(claim.Acquired).At.Sub(begin); took != 10*time.Second {
+			t.Errorf("acquired after %s, want a Lease duration", took)
 		}
 		edit(t, api, func(l *coordinationv1.Lease) { l.Annotations[claim.HashAnnotation] = "other" })
 		var se *claim.SettingsError
@@ -218,7 +284,7 @@ func TestGoroutinesOfManyClaims(t *testing.T) {
 		for shard := range set.Shards() {
 			set.Claim(shard).Start(t.Context())
 		}
-		pass(9 * time.Second)
+		pass(19 * time.Second)
 		for shard := range set.Shards() {
 			if _, ok := set.Claim(shard).Epoch(); !ok {
 				t.Fatalf("shard %d is not held", shard)

@@ -20,7 +20,8 @@ type observation struct {
 	// since is when this process first saw it so.
 	since time.Time
 	// duration is the longest that a holder may rely on what was seen: our own LeaseDuration or the one
-	// that the Lease states, whichever is longer. Of a missing Lease it is what it last was.
+	// that the Lease states, whichever is longer. Of a missing or unsettled Lease it is at least what it
+	// last was.
 	duration time.Duration
 }
 
@@ -37,7 +38,9 @@ func (o *observation) see(lease *coordinationv1.Lease, version string, now time.
 	}
 	if lease != nil {
 		lease = lease.DeepCopy()
-		o.duration = atLeast
+		if !isUnsettled(lease) {
+			o.duration = atLeast
+		}
 		if s := lease.Spec.LeaseDurationSeconds; s != nil {
 			o.duration = max(o.duration, time.Duration(*s)*time.Second)
 		}
@@ -72,6 +75,7 @@ type intent int
 const (
 	intentWait    intent = iota // until the observation changes, or move.until
 	intentRead                  // nothing is known of the Lease
+	intentCreate                // it is missing: create it without a holder
 	intentAcquire               // let the elector have it
 	intentEmpty                 // remove the holder, for move.why
 )
@@ -94,9 +98,8 @@ func (o *observation) decide(
 	case !o.known:
 		return move{intent: intentRead}
 	case o.lease == nil:
-		if live || !now.Before(o.ripe()) {
-			return move{intent: intentAcquire}
-		}
+		return move{intent: intentCreate}
+	case isUnsettled(o.lease) && !live && now.Before(o.ripe()):
 		return move{until: o.ripe()}
 	case holder == "" || holder == self:
 		return move{intent: intentAcquire}

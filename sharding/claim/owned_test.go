@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"example.com/redis-operator/sharding/claim"
 )
 
@@ -27,7 +29,9 @@ func TestOwnLeaseIsTakenUpAgain(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newProcess(t, installed(t), alice).start()
+				api := installed(t)
+				edit(t, api, func(l *coordinationv1.Lease) { l.Annotations[claim.VacatedAnnotation] = string(claim.EmptyConfirmed) })
+				p := newProcess(t, api, alice).start()
 				if p.last(claim.Acquired).Again || !p.OwnedUntil().IsZero() {
 					t.Errorf("the first acquisition is one after %s, again: %v", p.OwnedUntil(), p.last(claim.Acquired).Again)
 				}

@@ -139,6 +139,8 @@ func TestObservation(t *testing.T) {
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(seconds)},
 		}
 	}
+	released := lease("5", "", 1)
+	released.Annotations = map[string]string{VacatedAnnotation: string(Released)}
 	type sight struct {
 		at      int
 		lease   *coordinationv1.Lease
@@ -152,7 +154,7 @@ func TestObservation(t *testing.T) {
 		want   move
 	}{
 		"nothing seen": {want: move{intent: intentRead}},
-		"free":         {sights: []sight{{lease: lease("5", "", 1)}}, want: move{intent: intentAcquire}},
+		"released":     {sights: []sight{{lease: released}}, want: move{intent: intentAcquire}},
 		"own":          {sights: []sight{{lease: lease("5", string(self), 10)}}, want: move{intent: intentAcquire}},
 		"held":         {sights: []sight{{lease: lease("5", "x_y_1", 10)}}, at: 9, want: move{until: at(10)}},
 		"renewed":      {sights: []sight{{lease: lease("5", "x_y_1", 10)}, {at: 8, lease: lease("6", "x_y_1", 10)}}, at: 12, want: move{until: at(18)}},
@@ -160,12 +162,22 @@ func TestObservation(t *testing.T) {
 		"the watch lags": {
 			sights: []sight{{lease: lease("6", "x_y_1", 10)}, {at: 1, lease: lease("5", "", 1)}}, at: 2, want: move{until: at(10)},
 		},
-		"missing":                {sights: []sight{{version: "5"}}, at: 9, want: move{until: at(10)}},
-		"missing, seen twice":    {sights: []sight{{version: "5"}, {at: 5, version: "9"}}, at: 9, want: move{until: at(10)}},
-		"missing for long":       {sights: []sight{{version: "5"}}, at: 10, want: move{intent: intentAcquire}},
-		"missing while it lives": {sights: []sight{{version: "5"}}, live: true, at: 1, want: move{intent: intentAcquire}},
-		"missing, stated longer": {sights: []sight{{lease: lease("5", "x_y_1", 30)}, {at: 1, version: "6"}}, at: 11, want: move{until: at(31)}},
-		"back again":             {sights: []sight{{version: "5"}, {at: 9, lease: lease("8", "x_y_1", 10)}}, at: 11, want: move{until: at(19)}},
+		"missing":                {sights: []sight{{version: "5"}}, want: move{intent: intentCreate}},
+		"missing for long":       {sights: []sight{{version: "5"}}, at: 10, want: move{intent: intentCreate}},
+		"missing while it lives": {sights: []sight{{version: "5"}}, live: true, at: 1, want: move{intent: intentCreate}},
+		"created":                {sights: []sight{{version: "5"}, {at: 1, lease: lease("6", "", 10)}}, at: 10, want: move{until: at(11)}},
+		"created long ago":       {sights: []sight{{version: "5"}, {at: 1, lease: lease("6", "", 10)}}, at: 11, want: move{intent: intentAcquire}},
+		"created while it lives": {sights: []sight{{lease: lease("6", "", 10)}}, live: true, want: move{intent: intentAcquire}},
+		"created once more": {
+			sights: []sight{{lease: lease("6", "", 10)}, {at: 9, lease: lease("8", "", 10)}}, at: 11, want: move{until: at(19)},
+		},
+		"created for one that stated longer": {
+			sights: []sight{{lease: lease("5", "x_y_1", 30)}, {at: 1, lease: lease("7", "", 10)}}, at: 11, want: move{until: at(31)},
+		},
+		"taken after it was created": {
+			sights: []sight{{lease: lease("6", "", 10)}, {at: 9, lease: lease("8", "x_y_1", 10)}}, at: 11, want: move{until: at(19)},
+		},
+		"back again": {sights: []sight{{version: "5"}, {at: 9, lease: lease("8", "x_y_1", 10)}}, at: 11, want: move{until: at(19)}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

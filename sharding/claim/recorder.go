@@ -12,7 +12,7 @@ import (
 )
 
 // recorder is the LeasesGetter that the elector is given. It records the send time and the version of
-// each successful write, tells the claim what reads have shown, refuses to create a Lease that another
+// each successful write, tells the claim what reads have shown, refuses to acquire a Lease that another
 // may rely on, and stamps labels and annotations. Of the interface only Get, Create and Update are
 // ever called by the elector; the others would panic.
 type recorder struct {
@@ -35,16 +35,12 @@ func (r *recorder) Get(ctx context.Context, _ string, _ metav1.GetOptions) (*coo
 	return lease.DeepCopy(), nil
 }
 
-// Create writes a missing Lease, if nobody else can still rely on it.
+// Create refuses: a creation has no precondition, and one with a holder could come after another has
+// taken the Lease and it was deleted again. The claim creates a missing Lease without a holder.
 func (r *recorder) Create(
-	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
+	context.Context, *coordinationv1.Lease, metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
-	if err := r.c.mayCreate(); err != nil {
-		return nil, err
-	}
-	return r.c.write(ctx, lease, func(ctx context.Context, l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-		return r.c.leases().Create(ctx, l, metav1.CreateOptions{})
-	})
+	return nil, fmt.Errorf("creating Lease %s: %w", r.c.name, ErrUnsettled)
 }
 
 // Update acquires or renews. It goes by the resourceVersion of the Lease that was read or written last.
@@ -54,9 +50,7 @@ func (r *recorder) Update(
 	if err := r.c.mayUpdate(); err != nil {
 		return nil, err
 	}
-	return r.c.write(ctx, lease, func(ctx context.Context, l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-		return r.c.leases().Update(ctx, l, metav1.UpdateOptions{})
-	})
+	return r.c.write(ctx, lease)
 }
 
 func (c *Claim) leases() coordinationv1client.LeaseInterface {
@@ -69,48 +63,63 @@ func (c *Claim) refusal() error {
 	return c.refused
 }
 
-// mayCreate says whether a missing Lease may be created: by the process whose claim on it is inside
-// its deadline, by others once it has been seen missing for a Lease duration.
-func (c *Claim) mayCreate() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.o.Now()
-	if c.tenure.isLive(now) || (c.seen.known && c.seen.lease == nil && !now.Before(c.seen.ripe())) {
-		return nil
-	}
-	return fmt.Errorf("creating Lease %s: %w", c.name, ErrAbsent)
-}
-
-// mayUpdate keeps the elector from taking a Lease over by itself: another's Lease is emptied first.
+// mayUpdate keeps the elector from taking a Lease over by itself: another's Lease is emptied first, and
+// one that was created is waited for.
 func (c *Claim) mayUpdate() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refused != nil {
+	switch holder := HolderOf(c.seen.lease); {
+	case c.refused != nil:
 		return c.refused
-	}
-	if holder := HolderOf(c.seen.lease); holder != "" && holder != c.o.Identity {
+	case c.isAcquirable():
+		return nil
+	case holder != "":
 		return fmt.Errorf("acquiring Lease %s of %s: %w", c.name, holder, ErrHeld)
 	}
-	return nil
+	return fmt.Errorf("acquiring Lease %s: %w", c.name, ErrUnsettled)
+}
+
+// create creates a missing Lease without a holder. Nothing is acquired by it: who may have held the Lease
+// before is inside its deadline or has a Lease duration to end, counted from when the new one was seen. So
+// it does no harm if what this process knows is old and the Lease was there and deleted again meanwhile.
+func (c *Claim) create(ctx context.Context) {
+	c.mu.Lock()
+	lease := buildEmpty(c.o, c.shard, c.seen.duration)
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timings.ClientTimeout())
+	defer cancel()
+	answer, err := c.leases().Create(ctx, lease, metav1.CreateOptions{})
+	c.mu.Lock()
+	switch {
+	case err == nil:
+		c.see(answer, answer.ResourceVersion)
+	case apierrors.IsAlreadyExists(err):
+		c.seen.known = false // it may be older than the list that did not hold it, for want of its label
+	default:
+		c.lastErr = err
+	}
+	c.mu.Unlock()
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		c.pause(ctx, c.o.Timings.RetryPeriod/4)
+	}
 }
 
 // write stamps the Lease, sends it, and records the outcome.
-func (c *Claim) write(
-	ctx context.Context, lease *coordinationv1.Lease,
-	send func(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error),
-) (*coordinationv1.Lease, error) {
+func (c *Claim) write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	lease = lease.DeepCopy()
 	stamp(lease, c.o, c.shard)
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timings.ClientTimeout())
 	defer cancel()
 	w := c.beginWrite()
-	answer, err := send(ctx, lease)
+	answer, err := c.leases().Update(ctx, lease, metav1.UpdateOptions{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.o.Now()
 	if err != nil {
 		c.lastErr = err
-		c.unsure = c.unsure || isUnsure(err)
+		if isUnsure(err) {
+			c.unsure, c.tried = true, w.found
+		}
 		return nil, err
 	}
 	c.lastErr, c.unsure, c.own = nil, false, answer.DeepCopy()
@@ -130,6 +139,10 @@ func (c *Claim) beginWrite() write {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := HolderOf(c.seen.lease) == c.o.Identity
+	if own && c.unsure && c.tenure.phase == unheld {
+		// An earlier write has acquired it, and its answer was lost.
+		return write{sent: c.o.Now(), found: c.tried}
+	}
 	w := write{sent: c.o.Now(), found: found{
 		unclean: !own && !isClean(c.seen.lease),
 		again:   own && (c.ownedBySelf || c.tenure.phase != unheld),

@@ -24,6 +24,7 @@ const (
 	alice     = placement.Identity("redis-operator-0_uid-a_1")
 	alice2    = placement.Identity("redis-operator-0_uid-a_2") // restarted in the same Pod
 	bob       = placement.Identity("redis-operator-1_uid-b_1")
+	carol     = placement.Identity("redis-operator-2_uid-c_1")
 )
 
 // process is one process with a claim on shard 0.
@@ -169,13 +170,24 @@ func deleteLease(t *testing.T, api *shardingtest.Leases) {
 	}
 }
 
-// installed is an API with all Leases there, empty.
+// installed is an API with all Leases there, released.
 func installed(t *testing.T) *shardingtest.Leases {
 	t.Helper()
 	api := shardingtest.NewLeases()
 	p := &process{t: t, api: api}
 	if err := claim.EnsureLeases(t.Context(), p.options(alice)); err != nil {
 		t.Fatalf("EnsureLeases: %v", err)
+	}
+	leases := api.Leases(namespace)
+	list, err := leases.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("listing the Leases: %v", err)
+	}
+	for i := range list.Items {
+		list.Items[i].Annotations[claim.VacatedAnnotation] = string(claim.Released)
+		if _, err := leases.Update(t.Context(), &list.Items[i], metav1.UpdateOptions{}); err != nil {
+			t.Fatalf("releasing a Lease: %v", err)
+		}
 	}
 	return api
 }

@@ -2,6 +2,8 @@ package claim_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,5 +238,27 @@ func TestVerdictIsForWhatWasJudged(t *testing.T) {
 		pass(5 * time.Second)
 		p.wantTold("")
 		wantHolder(t, api, carol)
+	})
+}
+
+// The answer to the acquisition after a takeover is lost. What acquires it then is still unclean: calls of
+// the holder before may be on their way.
+func TestLostAnswerToATakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := installed(t)
+		heldBy(t, api, bob, 10)
+		var lost atomic.Bool
+		api.SetFault(func(_ context.Context, c shardingtest.Call) shardingtest.Fault {
+			if claim.HolderOf(c.Lease) == alice && !lost.Swap(true) {
+				return shardingtest.Fault{Lost: errors.New("connection reset")}
+			}
+			return shardingtest.Fault{}
+		})
+		p := newProcess(t, api, alice).start()
+		pass(20 * time.Second)
+		p.wantTold("Acquired")
+		if e := p.last(claim.Acquired); !lost.Load() || !e.Unclean || e.Again || e.Vacated != claim.EmptyExpired {
+			t.Errorf("acquired %+v, want it unclean and %s", e, claim.EmptyExpired)
+		}
 	})
 }

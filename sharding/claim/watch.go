@@ -144,9 +144,9 @@ func (s *Set) take(e watch.Event) {
 	c.Observe(lease)
 }
 
-// EnsureLeases creates the missing Leases of all shards, empty. Where one is missing it first waits
-// LeaseDuration from when it saw that (all missing ones together): whoever held a Lease that was
-// deleted by hand must have stopped by then. With all of them there it costs one list.
+// EnsureLeases creates the missing Leases of all shards, empty. Claims leave those alone for a Lease
+// duration: whoever held one that was deleted by hand must have stopped by then. With all of them there
+// it costs one list.
 //
 // It refuses Leases with other settings: *SettingsError. Other errors are the API's.
 func EnsureLeases(ctx context.Context, o Options) error {
@@ -155,11 +155,8 @@ func EnsureLeases(ctx context.Context, o Options) error {
 	}
 	o = o.withDefaults()
 	missing, err := missingLeases(ctx, o)
-	if err != nil || len(missing) == 0 {
+	if err != nil {
 		return err
-	}
-	if !wait(ctx, o.Timings.LeaseDuration) {
-		return fmt.Errorf("waiting for claims on %d missing Leases to run out: %w", len(missing), ctx.Err())
 	}
 	for _, lease := range missing {
 		_, err := o.Client.Leases(o.Namespace).Create(ctx, lease, metav1.CreateOptions{})
@@ -189,7 +186,7 @@ func missingLeases(ctx context.Context, o Options) ([]*coordinationv1.Lease, err
 	var missing []*coordinationv1.Lease
 	for shard := range placement.Shard(o.Settings.Shards) {
 		if !there[LeaseName(o.Installation, shard)] {
-			missing = append(missing, buildEmpty(o, shard))
+			missing = append(missing, buildEmpty(o, shard, 0))
 		}
 	}
 	return missing, nil
