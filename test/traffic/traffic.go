@@ -46,8 +46,16 @@ type Result struct {
 // readBatch is how many keys are read back at once.
 const readBatch = 500
 
-// Start begins to write so many times a second, into so many slots. The client stays the caller's.
-func Start(ctx context.Context, client *goredis.ClusterClient, slots, perSecond int) *Writer {
+// dialTimeout is how soon the writer gives up an address at which nobody answers, as that of a Pod that is gone, and asks
+// another node.
+const dialTimeout = 300 * time.Millisecond
+
+// Start begins to write so many times a second, into so many slots, as the client does but for its dialling: that
+// gives up soon, and tries an address once.
+func Start(ctx context.Context, as *goredis.ClusterClient, slots, perSecond int) *Writer {
+	options := *as.Options()
+	options.DialTimeout, options.DialerRetries = dialTimeout, 1
+	client := goredis.NewClusterClient(&options)
 	ctx, stop := context.WithCancel(ctx)
 	w := &Writer{client: client, stop: stop}
 	for i := range slots {
@@ -89,8 +97,9 @@ func (w *Writer) Stop() {
 	w.done.Wait()
 }
 
-// Check reads back every acknowledged write. The writer must have been stopped.
+// Check reads back every acknowledged write, and closes the writer's connections. The writer must have been stopped.
 func (w *Writer) Check(ctx context.Context) (Result, error) {
+	defer w.client.Close()
 	var r Result
 	for _, s := range w.slots {
 		r.Acknowledged += len(s.acked)

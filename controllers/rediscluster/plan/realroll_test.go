@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -28,13 +29,17 @@ func TestRealRoll(t *testing.T) {
 			for _, p := range l.pods {
 				p.Outdated, before[p.PodUID] = true, true
 			}
+			stop := l.write()
 			l.until("rolled", func(p plan.Plan) bool { return p.Settled() && p.Roll.IsOver() })
+			acknowledged, gap := stop()
+			t.Logf("%d writes acknowledged, at most %s apart", len(acknowledged), gap)
 			for _, p := range l.pods {
 				if before[p.PodUID] {
 					t.Errorf("%s was not replaced", p.PodName)
 				}
 			}
 			l.mustHave("a")
+			l.mustHaveKeysOf(acknowledged)
 			if n := l.steps(plan.Takeover); n > 0 {
 				t.Errorf("%d takeovers", n)
 			}
@@ -66,4 +71,46 @@ func (l *lab) deletePod(p *labPod, s plan.Step) error {
 func (l *lab) failOver(p *labPod) error {
 	p.FailoverAsked = time.Now()
 	return l.node(p).Failover(l.t.Context())
+}
+
+// write writes keys until it is told to stop, and then tells which were acknowledged, and the longest time between two.
+func (l *lab) write() (stop func() (acknowledged []string, gap time.Duration)) {
+	client := l.client()
+	ctx, cancel := context.WithCancel(l.t.Context())
+	done := make(chan struct{})
+	var acknowledged []string
+	var gap time.Duration
+	go func() {
+		defer close(done)
+		last := time.Now()
+		for i := 0; ctx.Err() == nil; i++ {
+			key := fmt.Sprint("w", i)
+			if client.Set(l.t.Context(), key, "v", 0).Err() == nil {
+				now := time.Now()
+				gap, last = max(gap, now.Sub(last)), now
+				acknowledged = append(acknowledged, key)
+			}
+			l.wait(5 * time.Millisecond)
+		}
+	}()
+	return func() ([]string, time.Duration) {
+		cancel()
+		<-done
+		return acknowledged, gap
+	}
+}
+
+// mustHaveKeysOf reads keys that were acknowledged.
+func (l *lab) mustHaveKeysOf(keys []string) {
+	l.t.Helper()
+	client := l.client()
+	lost := 0
+	for _, key := range keys {
+		if client.Get(l.t.Context(), key).Err() != nil {
+			lost++
+		}
+	}
+	if lost > 0 || len(keys) == 0 {
+		l.t.Errorf("%d of %d acknowledged keys are lost", lost, len(keys))
+	}
 }

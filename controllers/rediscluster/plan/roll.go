@@ -27,6 +27,9 @@ const (
 	maxLag = 1 << 20
 	// failoverBound is after how long the servers have given up a failover, with some room.
 	failoverBound = 7 * time.Second
+	// redirection is for how long an old primary stays after a failover, to redirect clients: at the address of a Pod that
+	// is gone nobody answers, and a client finds that out by a timeout.
+	redirection = 2 * time.Second
 	// failoverRest is after how long a failover that came to nothing is tried again: each stops writes for up to 5 s.
 	failoverRest = time.Minute
 )
@@ -58,7 +61,13 @@ func (c *cluster) roll(f Facts, busy []Step) (Roll, []Step) {
 		return r, nil
 	}
 	for _, n := range outdated {
-		if c.primaries[n.Group].ID != n.ID {
+		p := c.primaries[n.Group]
+		switch {
+		case p.ID == n.ID:
+		case c.now.Sub(p.FailoverAsked) < redirection:
+			r.Awaits = fmt.Sprintf("node group %d: clients are being told that %s is the primary now", n.Group, p.PodName)
+			return r, nil
+		default:
 			return r, []Step{step(Replace, n, "its Pod was made from an earlier spec")}
 		}
 	}
