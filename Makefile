@@ -28,7 +28,7 @@ GO_TEST := CGO_ENABLED=1 go test -race
 # What `make test` runs, TEST_JOBS of them side by side: most of them mainly wait, for Leases and for
 # Pods. Those under test/ have an API server or a cluster of their own; the longest come first.
 TEST_JOBS   ?= 2
-SERVERS     := e2e localcluster envtest/serverfence envtest/sharding envtest/rediscluster dashboards envtest/claim envtest/scopedcache
+SERVERS     := e2e chaos localcluster envtest/serverfence envtest/sharding envtest/rediscluster dashboards envtest/claim envtest/scopedcache
 TEST_SUITES := $(SERVERS:%=suite/%) suite/simulation suite/unit suite/test-unit suite/example
 space       := $(subst ,, )
 
@@ -66,6 +66,12 @@ test-all: test ## Run `test` with the long runs and the matrix of engines
 bench: packages k8s build ## Print the figures of one scenario: make bench SCENARIO=placement
 	@[ -n "$(SCENARIO)" ] || { echo "bench: name a scenario, as in: make bench SCENARIO=placement" >&2; exit 2; }
 	cd test && go run ./cmd/bench -scenario $(SCENARIO)
+
+.PHONY: chaos
+chaos: SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+chaos: MINUTES ?= 3
+chaos: packages k8s build ## Disturb an installation and check its invariants: make chaos SEED=1 MINUTES=60
+	cd test && go test -count=1 -v -timeout 0 -run '^TestChaos$$' ./chaos -chaos.seed=$(SEED) -chaos.minutes=$(MINUTES)
 
 ##@ Local Kubernetes
 

@@ -209,11 +209,18 @@ func (c *coordinator) verifyExpiry(a VerifyExpiry) {
 	c.queue.put(ExpiryVerified{Identity: a.Identity, Version: a.Version, Unchanged: unchanged})
 }
 
+// collectPresence tries until the presence Lease is gone: nobody else would delete it, since the machine
+// asks for it once.
 func (c *coordinator) collectPresence(identity Identity) {
-	ctx, cancel := context.WithTimeout(c.work, c.requestTimeout())
-	defer cancel()
-	if err := c.members.Remove(ctx, identity); err != nil && c.work.Err() == nil {
-		c.log.Error(err, "Deleting the presence Lease of a dead process", "process", identity)
+	for c.work.Err() == nil {
+		ctx, cancel := context.WithTimeout(c.work, c.requestTimeout())
+		err := c.members.Remove(ctx, identity)
+		cancel()
+		if err == nil || c.work.Err() != nil {
+			return
+		}
+		c.log.Error(err, "Deleting the presence Lease of a dead process; trying again", "process", identity)
+		pause(c.work, c.options.RetryPeriod)
 	}
 }
 

@@ -1,15 +1,25 @@
 package sharding
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"example.com/redis-operator/sharding/membership"
 	"example.com/redis-operator/sharding/placement"
+	"example.com/redis-operator/sharding/scopedcache"
+	"example.com/redis-operator/sharding/shardingtest"
 )
 
 // newCoordinator is one whose actions on the guard can be performed; it reaches no API.
@@ -60,6 +70,62 @@ func namespaceOf(s *Sharding, shard Shard) string {
 		if s.ShardOf(name) == shard {
 			return name
 		}
+	}
+}
+
+// The presence Lease of a dead process is deleted, also where the API does not answer at first.
+func TestPresenceIsCollectedInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const dead = Identity("redis-operator-1_uid_n")
+		api := shardingtest.NewLeases()
+		leases := api.Leases("operators")
+		if _, err := leases.Create(t.Context(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: membership.LeaseName(dead), Namespace: "operators"},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		tries := 0
+		api.SetFault(func(_ context.Context, call shardingtest.Call) shardingtest.Fault {
+			if call.Verb != "delete" {
+				return shardingtest.Fault{}
+			}
+			if tries++; tries < 3 {
+				return shardingtest.Fault{Err: errors.New("connection refused")}
+			}
+			return shardingtest.Fault{}
+		})
+		c := newCoordinator(t)
+		c.members = membership.New(membership.Options{Client: api, Namespace: "operators"})
+		c.perform(CollectPresence{Identity: dead})
+		c.running.Wait()
+		if _, err := leases.Get(t.Context(), membership.LeaseName(dead), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("reading the presence Lease of a dead process: %v, want that there is none", err)
+		}
+	})
+}
+
+// A pass that comes before its namespace is read is no error: it comes again.
+func TestReconcilerWaitsForTheNamespace(t *testing.T) {
+	cases := map[string]struct {
+		err     error
+		wantErr bool
+	}{
+		"not read yet":   {err: fmt.Errorf("reading: %w", &scopedcache.NotSyncedError{Namespace: "x", Kinds: []string{"Secret"}})},
+		"something else": {err: errors.New("broken"), wantErr: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCoordinator(t)
+			c.s.guard.Admit(3, "5", func() time.Time { return time.Now().Add(time.Minute) })
+			reconciler := c.s.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, tc.err
+			}))
+			request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespaceOf(c.s, 3), Name: "x"}}
+			result, err := reconciler.Reconcile(t.Context(), request)
+			if (err != nil) != tc.wantErr || (result.RequeueAfter > 0) == tc.wantErr {
+				t.Errorf("answers %+v, %v", result, err)
+			}
+		})
 	}
 }
 

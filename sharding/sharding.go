@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -149,21 +150,28 @@ func (s *Sharding) Reconciler(inner reconcile.Reconciler) reconcile.Reconciler {
 	return Wrap(s, inner, func(request reconcile.Request) string { return request.Namespace })
 }
 
+// syncPause is when a request comes again whose namespace is still being read for the first time.
+const syncPause = 250 * time.Millisecond
+
 // Wrap is Reconciler for any type of request. namespaceOf names the namespace that a request works
 // on.
 func Wrap[R comparable](
 	s *Sharding, inner reconcile.TypedReconciler[R], namespaceOf func(R) string,
 ) reconcile.TypedReconciler[R] {
-	emptied := reconcile.TypedFunc[R](func(ctx context.Context, request R) (reconcile.Result, error) {
+	scoped := reconcile.TypedFunc[R](func(ctx context.Context, request R) (reconcile.Result, error) {
 		result, err := inner.Reconcile(ctx, request)
-		if errors.Is(err, scopedcache.ErrNotOwned) && !s.isCached(namespaceOf(request)) {
+		switch {
+		case errors.Is(err, scopedcache.ErrNotOwned) && !s.isCached(namespaceOf(request)):
 			// The namespace has no root object left and was dropped. When it gets one, all of
 			// it is reconciled.
 			return reconcile.Result{}, nil
+		case errors.Is(err, scopedcache.ErrNotSynced):
+			// It has just got its first root object. One that does not sync is reported as such.
+			return reconcile.Result{RequeueAfter: syncPause}, nil
 		}
 		return result, err
 	})
-	return guard.Wrap(s.guard, emptied, namespaceOf)
+	return guard.Wrap(s.guard, scoped, namespaceOf)
 }
 
 // isCached tells whether a namespace is a scope at the moment.

@@ -178,7 +178,9 @@ func (p *simProcess) removePresence(identity Identity) {
 	p.request(func() func() {
 		p.w.changePresence(PresenceSeen{Identity: identity})
 		return nil
-	}, func() {})
+	}, func() {
+		p.w.after(p.w.timings.RetryPeriod, func() { p.run(func() { p.removePresence(identity) }) })
+	})
 }
 
 func (p *simProcess) verifyExpiry(a VerifyExpiry) {

@@ -52,10 +52,10 @@ func (w *simWorld) checkExclusion(shard Shard) {
 }
 
 // checkTaken asserts I1 of a Lease that is about to be stored: nobody takes one from a process that acts
-// on its shard. Deleting one by hand takes nothing: until it is there again, its owner goes on.
+// on its shard. Deleting one by hand takes nothing, nor does creating it without a holder: its owner goes on.
 func (w *simWorld) checkTaken(shard Shard, next simLease) {
 	owner := w.owners[shard].identity
-	if next.missing || next.holder == owner {
+	if next.missing || next.unsettled || next.holder == owner {
 		return
 	}
 	for _, p := range w.processes {

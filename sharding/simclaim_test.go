@@ -15,6 +15,8 @@ type simClaim struct {
 	started   bool
 	releasing bool
 	busy      bool // a write is on its way
+	renewing  bool // so is a renewal
+	renewSeq  int  // number of the renewal that is due next
 	seen      simLease
 	since     time.Duration
 
@@ -83,10 +85,20 @@ func (c *simClaim) observe(lease simLease) {
 		return
 	}
 	c.seen, c.since = lease, c.p.reading()
-	if c.epoch != "" && !c.releasing && lease.holder != c.p.identity && isOlder(c.version, lease.version) && !lease.missing {
-		c.lose()
+	if c.epoch != "" && !c.releasing && lease.holder != c.p.identity && isOlder(c.version, lease.version) {
+		c.taken(lease)
 	}
 	c.decide()
+}
+
+// taken ends the claim on a Lease that another has, and takes back one that nobody can have had since.
+func (c *simClaim) taken(lease simLease) {
+	switch {
+	case !lease.missing && !lease.unsettled:
+		c.lose()
+	case !c.renewing:
+		c.renew(c.epoch)
+	}
 }
 
 func (c *simClaim) emit(event ClaimChanged) {
@@ -111,9 +123,11 @@ func (c *simClaim) decide() {
 	switch {
 	case c.p.isRefused(c.seen):
 		c.p.exit("a Lease has other settings")
-	case c.seen.missing && !isRipe && c.p.w.off != ruleMissingLease:
+	case c.seen.missing && c.p.w.off != ruleCreateEmpty:
+		c.create()
+	case (c.seen.unsettled || c.seen.missing) && !isRipe && c.p.w.off != ruleSettle:
 		c.again(ripe - now)
-	case c.seen.missing, holder == "", holder == c.p.identity:
+	case holder == "", holder == c.p.identity:
 		c.write(c.p.identity, ruleSwapAcquire)
 	case holder.PodUID() == c.p.identity.PodUID(), c.p.confirmedDead(holder), isRipe:
 		c.write("", ruleSwapEmpty)
@@ -131,6 +145,24 @@ func (c *simClaim) again(d time.Duration) {
 				c.decide()
 			}
 		})
+	})
+}
+
+// create creates the missing Lease without a holder.
+func (c *simClaim) create() {
+	c.busy = true
+	c.p.request(func() func() {
+		stored, _ := c.put(simLease{unsettled: true}, "", false)
+		return func() {
+			c.busy = false
+			c.observe(stored)
+			c.decide()
+			c.releaseIfAsked()
+		}
+	}, func() {
+		c.busy = false
+		c.again(time.Second)
+		c.releaseIfAsked()
 	})
 }
 
@@ -170,7 +202,7 @@ func (c *simClaim) write(holder Identity, rule simRule) {
 				c.seen, c.since = stored, c.p.reading()
 				c.wrote(stored.version)
 				if holder == c.p.identity {
-					c.acquired(stored.version, sent, seen.unclean || seen.missing, seen.holder == holder)
+					c.acquired(stored.version, sent, seen.unclean || seen.unsettled || seen.missing, seen.holder == holder)
 				}
 			}
 			c.decide()
@@ -203,7 +235,7 @@ func (c *simClaim) acquired(version string, sent simSent, unclean, again bool) {
 	if !c.releasing {
 		c.emit(ClaimChanged{Type: claim.Acquired, Epoch: epoch, Unclean: unclean, Again: again})
 	}
-	c.p.w.after(c.p.w.timings.RetryPeriod, func() { c.p.run(func() { c.renew(epoch) }) })
+	c.renewLater(epoch)
 	c.watchDeadline(epoch)
 }
 
@@ -238,37 +270,69 @@ func (c *simClaim) watchDeadline(epoch claim.Epoch) {
 	c.watchDeadline(epoch)
 }
 
+func (c *simClaim) renewLater(epoch claim.Epoch) {
+	c.renewSeq++
+	seq := c.renewSeq
+	c.p.w.after(c.p.w.timings.RetryPeriod, func() {
+		c.p.run(func() {
+			if seq == c.renewSeq {
+				c.renew(epoch)
+			}
+		})
+	})
+}
+
+// renew writes the Lease over the last own version, or over the one seen where nobody has held it since.
 func (c *simClaim) renew(epoch claim.Epoch) {
-	if c.epoch == epoch && !c.releasing {
-		c.renewOver(epoch, c.version)
+	switch {
+	case c.epoch != epoch || c.releasing:
+	case c.mayTakeBack(c.seen):
+		c.renewOver(epoch, c.seen)
+	default:
+		c.renewOver(epoch, simLease{version: c.version})
 	}
 }
 
-// renewOver writes the Lease over a version of it; where it has another, and is its own still, over that;
-// where it is missing, it creates it.
-func (c *simClaim) renewOver(epoch claim.Epoch, over string) {
+// mayTakeBack tells whether a Lease is one that nobody else may have before the deadline.
+func (c *simClaim) mayTakeBack(lease simLease) bool {
+	return (lease.missing || lease.unsettled) && c.live() && !c.releasing
+}
+
+// renewOver writes the Lease over what is known of it, and again where it was its own still, or may be
+// taken back. One that is missing it creates first.
+func (c *simClaim) renewOver(epoch claim.Epoch, known simLease) {
 	w := c.p.w
 	sent := c.sends()
-	again := func() { w.after(w.timings.RetryPeriod, func() { c.p.run(func() { c.renew(epoch) }) }) }
+	next, over := simLease{holder: c.p.identity}, known.version
+	if known.missing {
+		next, over = simLease{unsettled: true}, ""
+		if w.off == ruleCreateEmpty {
+			next = simLease{holder: c.p.identity}
+		}
+	}
+	c.renewing = true
 	c.p.request(func() func() {
-		stored, ok := c.put(simLease{holder: c.p.identity}, over, w.off == ruleSwapAcquire)
+		stored, ok := c.put(next, over, w.off == ruleSwapAcquire)
 		return func() {
+			c.renewing = false
 			switch {
 			case c.epoch != epoch:
-			case ok && !isOlder(stored.version, c.seen.version):
+			case ok && next.holder != "" && !isOlder(stored.version, c.seen.version):
 				c.renewed(stored, sent)
-				again()
-			case !ok && stored.holder == c.p.identity && !c.releasing:
+				c.renewLater(epoch)
+			case !ok && stored.holder == c.p.identity && !c.releasing, c.mayTakeBack(stored):
+				c.renewing = true
 				c.observe(stored)
-				c.renewOver(epoch, stored.version)
-			case !ok && stored.missing && over != "" && c.live() && !c.releasing:
-				c.renewOver(epoch, "") // nobody else may create it before the deadline
+				c.renewOver(epoch, stored)
 			default:
 				c.observe(stored)
-				again()
+				c.renewLater(epoch)
 			}
 		}
-	}, again)
+	}, func() {
+		c.renewing = false
+		c.renewLater(epoch)
+	})
 }
 
 func (c *simClaim) renewed(stored simLease, sent simSent) {

@@ -36,6 +36,7 @@ var disturbances = []func(*simWorld, *simProcess){
 	func(w *simWorld, _ *simProcess) { w.outage(time.Duration(w.rng.IntN(25)) * time.Second) },
 	func(w *simWorld, _ *simProcess) { w.deleteP() },
 	func(w *simWorld, _ *simProcess) { w.deleteLeases() },
+	func(w *simWorld, p *simProcess) { w.deleteTwice(p) },
 	func(_ *simWorld, p *simProcess) { p.stop() },
 	func(_ *simWorld, p *simProcess) { p.forceDelete() },
 	func(w *simWorld, _ *simProcess) { w.garbleP() },
@@ -91,23 +92,43 @@ func (p *simProcess) cut(d time.Duration) {
 	p.net.cutUntil = p.w.at + d
 }
 
-// deleteLeases deletes one shard Lease, or all of them while some are handed over. It does so once in a
-// while only: a process whose watch misses both the Lease and its second deletion takes it for missing all
-// the time, and the protocol has no answer to that (see docs/reliability.md).
+// deleteLeases deletes one shard Lease, or all of them while some are handed over.
 func (w *simWorld) deleteLeases() {
-	if w.deletedAt > 0 && w.at < w.deletedAt+30*time.Second {
-		return
-	}
-	w.deletedAt = w.at
 	if w.rng.IntN(2) == 0 {
 		w.deleteLease(Shard(w.rng.IntN(len(w.leases))))
 		return
 	}
 	w.scaleAny()
-	w.after(time.Duration(w.rng.IntN(1000))*time.Millisecond, func() {
-		for shard := range w.leases {
-			w.deleteLease(Shard(shard))
+	w.after(time.Duration(w.rng.IntN(1000))*time.Millisecond, w.deleteAllLeases)
+}
+
+func (w *simWorld) deleteAllLeases() {
+	for shard := range w.leases {
+		w.deleteLease(Shard(shard))
+	}
+}
+
+// deleteTwice deletes all shard Leases, and again soon after those of a process that has crashed were taken by
+// the next. With the second deletion all are cut off but one whose watch was late, and the member goes, so that
+// its shards get other homes: the one may learn that it is to act, and not have seen the Leases between.
+func (w *simWorld) deleteTwice(late *simProcess) {
+	w.deleteAllLeases()
+	for _, other := range w.processes {
+		if other != late && other.member == w.members[len(w.members)-1] {
+			other.crash(true)
+			break
 		}
+	}
+	w.after(w.timings.LeaseDuration-time.Second, func() { late.net.lag = 6 * time.Second })
+	w.after(w.timings.LeaseDuration+2*time.Second+w.seconds(3), func() {
+		late.net.lag = 0 // it learns who is to act before it learns of the Leases
+		for _, other := range w.processes {
+			if other != late {
+				other.cut(3 * time.Second)
+			}
+		}
+		w.deleteAllLeases()
+		w.scale(max(1, w.replicas-1))
 	})
 }
 
@@ -167,7 +188,8 @@ func (w *simWorld) restore() {
 	}
 	for shard, lease := range w.leases {
 		if lease.settings != w.settings.Shards {
-			w.changeLease(Shard(shard), simLease{holder: lease.holder, settings: w.settings.Shards})
+			lease.settings = w.settings.Shards
+			w.changeLease(Shard(shard), lease)
 		}
 	}
 }

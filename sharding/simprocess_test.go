@@ -111,7 +111,14 @@ func (p *simProcess) ensureLeases() {
 			return
 		}
 	}
-	p.step(LeasesEnsured{})
+	p.request(func() func() {
+		for shard, lease := range p.w.leases {
+			if lease.missing && shard < p.settings.Shards {
+				p.claims[shard].put(simLease{unsettled: true}, "", false)
+			}
+		}
+		return func() { p.step(LeasesEnsured{}) }
+	}, p.ensureLeases)
 }
 
 func (p *simProcess) isRefused(lease simLease) bool {

@@ -29,7 +29,8 @@ const (
 	ruleReplay
 	ruleEcho
 	ruleSettings
-	ruleMissingLease
+	ruleCreateEmpty
+	ruleSettle
 	ruleMissingP
 )
 
@@ -55,7 +56,8 @@ var simRules = []struct {
 	{ruleReplay, "everything is replayed on admission"},
 	{ruleEcho, "own writes have to come back on the watch"},
 	{ruleSettings, "Leases of other settings are refused"},
-	{ruleMissingLease, "a missing Lease is waited for"},
+	{ruleCreateEmpty, "a missing Lease is created without a holder"},
+	{ruleSettle, "a Lease that was created is waited for"},
 	{ruleMissingP, "a missing P is waited for"},
 }
 

@@ -46,8 +46,7 @@ type simWorld struct {
 	folds     int                      // changes of P's weights
 	foldMoves int                      // homes that moved with them
 
-	deletedAt     time.Duration // when shard Leases were deleted last; 0 for never
-	neverOverruns bool          // drains end in time
+	neverOverruns bool // drains end in time
 	processes     []*simProcess
 	someGone      bool // of processes
 	violation     *simViolation
@@ -57,11 +56,12 @@ type simWorld struct {
 
 // simLease is a shard's Lease as stored.
 type simLease struct {
-	holder   Identity
-	version  string
-	missing  bool
-	unclean  bool // emptied by another than its holder
-	settings int  // number of shards of who wrote it
+	holder    Identity
+	version   string
+	missing   bool
+	unsettled bool // created without a holder, and not held since
+	unclean   bool // emptied by another than its holder
+	settings  int  // number of shards of who wrote it
 }
 
 // simOwner is who held a shard's Lease last, and the how manieth owner that is.
@@ -91,7 +91,7 @@ func newSimWorld(seed uint64, shards, replicas int) *simWorld {
 		replicas:  replicas, replicasAt: "1", version: 1,
 	}
 	for shard := range w.leases {
-		w.leases[shard] = simLease{version: "1", settings: shards}
+		w.leases[shard] = simLease{version: "1", missing: true, settings: shards}
 	}
 	w.members = membersOf(replicas)
 	return w

@@ -150,7 +150,7 @@ func (m *Machine) computePlacement(base placement.Placement, now time.Time) plac
 	next = m.foldWeights(m.recordSelf(next), now)
 	if !next.Equal(base) {
 		version := next.Version
-		next = next.Prune(func(identity Identity) bool { return m.isInUse(identity) })
+		next = next.Prune(m.namedByLeases())
 		next.Version = version
 	}
 	return next
@@ -216,13 +216,13 @@ func (m *Machine) ownStates(known bool) []placement.State {
 	return states
 }
 
-// isInUse tells whether a dead identity must stay in P: a shard Lease may still name it. While there
-// is a Lease that was not seen, that may be any.
-func (m *Machine) isInUse(identity Identity) bool {
+// namedByLeases tells which identities the shard Leases name, and whether all of them were seen.
+func (m *Machine) namedByLeases() (isNamed func(Identity) bool, complete bool) {
+	holders := make(map[Identity]bool, len(m.shards))
+	complete = true
 	for shard := range m.shards {
-		if !m.shards[shard].holderSeen || m.shards[shard].holder == identity {
-			return true
-		}
+		holders[m.shards[shard].holder] = true
+		complete = complete && m.shards[shard].holderSeen
 	}
-	return false
+	return func(identity Identity) bool { return holders[identity] }, complete
 }

@@ -88,7 +88,7 @@ func TestScenarioTrace(t *testing.T) {
 	})
 	r.step("it serves, and the dead one is pruned", func() {
 		r.record(members[3], Serving)
-		r.p = r.p.Prune(nil)
+		r.p = r.p.Prune(noLease, true)
 	})
 	r.step("scaled to two", func() { r.scale(2) })
 	r.step("the three leave", func() {
@@ -100,7 +100,7 @@ func TestScenarioTrace(t *testing.T) {
 		for _, member := range slices.Backward(members[2:]) {
 			r.kill(member, Confirmed)
 		}
-		r.p = r.p.Prune(nil)
+		r.p = r.p.Prune(noLease, true)
 	})
 	r.step("the rest expires: nobody acts", func() {
 		r.kill(members[1], Expired)

@@ -200,7 +200,7 @@ func randomStep(c *cluster, random *rand.Rand) string {
 		c.kill(member, Expired)
 		return "kill " + string(member)
 	default:
-		c.p = c.p.Prune(nil)
+		c.p = c.p.Prune(noLease, true)
 		return "prune"
 	}
 }

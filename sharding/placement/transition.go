@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// maxDeadKept bounds how many dead identities of one member P keeps, so that a member that crashes
-// over and over does not fill the object.
+// maxDeadKept bounds how many superseded dead identities of one member Prune keeps only because a Lease
+// that was not looked at might name them, so that a member that crashes over and over does not fill P.
 const maxDeadKept = 8
 
 // ErrDead is returned for an identity that is recorded dead. That is final: its process must stop
@@ -91,25 +91,7 @@ func register(processes []Process, identity Identity) []Process {
 		Identity: identity, Member: identity.Member(), State: Joining, Joined: joined + 1,
 	})
 	slices.SortFunc(processes, compareProcesses)
-	return boundDead(processes, identity.Member())
-}
-
-// boundDead drops the oldest dead identities of the member beyond maxDeadKept.
-func boundDead(processes []Process, member Member) []Process {
-	isDead := func(e Process) bool { return e.Member == member && e.State == Dead }
-	surplus := -maxDeadKept
-	for _, process := range processes {
-		if isDead(process) {
-			surplus++
-		}
-	}
-	return slices.DeleteFunc(processes, func(e Process) bool {
-		if surplus <= 0 || !isDead(e) {
-			return false
-		}
-		surplus--
-		return true
-	})
+	return processes
 }
 
 // MarkDead returns p with the identity recorded as dead, placed anew. It is final. A death that
@@ -131,18 +113,29 @@ func (p Placement) MarkDead(identity Identity, cause DeathCause) (Placement, err
 }
 
 // Prune returns p without the dead identities that are superseded: a newer identity of the member
-// is recorded, or the member is not expected. It keeps those for which inUse answers true, because
-// a Lease still names them, say; nil keeps none.
-func (p Placement) Prune(inUse func(Identity) bool) Placement {
-	next := p.Clone()
-	newest := make(map[Member]int)
+// is recorded, or the member is not expected. It keeps those that are named: by a Lease whose takeover
+// rests on the record of the death. Unless all Leases were looked at (complete), any might be named, and
+// it keeps the latest eight of each member besides.
+func (p Placement) Prune(named func(Identity) bool, complete bool) Placement {
+	spare := maxDeadKept
+	if complete {
+		spare = 0
+	}
+	newest, kept := make(map[Member]int), make(map[Member]int)
 	for _, process := range p.Processes {
 		newest[process.Member] = max(newest[process.Member], process.Joined)
 	}
+	next := p.Clone()
+	slices.Reverse(next.Processes) // the latest of a member first
 	next.Processes = slices.DeleteFunc(next.Processes, func(e Process) bool {
 		superseded := e.Joined < newest[e.Member] || !p.IsExpected(e.Member)
-		return e.State == Dead && superseded && (inUse == nil || !inUse(e.Identity))
+		if e.State != Dead || !superseded || named(e.Identity) {
+			return false
+		}
+		kept[e.Member]++
+		return kept[e.Member] > spare
 	})
+	slices.Reverse(next.Processes)
 	return next
 }
 

@@ -201,37 +201,47 @@ func TestPrune(t *testing.T) {
 		}
 		return identities
 	}
-	if diff := cmp.Diff([]Identity{superseded}, gone(c.p.Prune(nil))); diff != "" {
+	if diff := cmp.Diff([]Identity{superseded}, gone(c.p.Prune(noLease, true))); diff != "" {
 		t.Errorf("pruned (-want +got):\n%s", diff)
 	}
-	inUse := func(identity Identity) bool { return identity == superseded }
-	if got := gone(c.p.Prune(inUse)); got != nil {
-		t.Errorf("pruned %v though it is in use", got)
+	isNamed := func(identity Identity) bool { return identity == superseded }
+	if got := gone(c.p.Prune(isNamed, true)); got != nil {
+		t.Errorf("pruned %v though a Lease names it", got)
+	}
+	if got := gone(c.p.Prune(noLease, false)); got != nil {
+		t.Errorf("pruned %v though there are Leases that were not looked at", got)
 	}
 	c.scale(0)
 	want := []Identity{identityOf(members[0], 1, 0), superseded}
-	if diff := cmp.Diff(want, gone(c.p.Prune(nil))); diff != "" {
+	if diff := cmp.Diff(want, gone(c.p.Prune(noLease, true))); diff != "" {
 		t.Errorf("pruned when nobody is expected (-want +got):\n%s", diff)
 	}
 }
 
-// TestDeadAreBounded: a container that crashes for ever does not fill P.
+// TestDeadAreBounded: a container that crashes for ever before it has seen the Leases does not fill P, and
+// yet none is forgotten that a Lease names.
 func TestDeadAreBounded(t *testing.T) {
 	p := Place(New(settingsOf(16), Timings{}), operators(1))
-	var err error
+	named := identityOf("redis-operator-0", 1, 3)
+	isNamed := func(identity Identity) bool { return identity == named }
 	for i := range 100 {
-		if p, err = p.Record(identityOf("redis-operator-0", 1, i), Joining); err != nil {
+		recorded, err := p.Record(identityOf("redis-operator-0", 1, i), Joining)
+		if err != nil {
 			t.Fatal(err)
 		}
+		p = recorded.Prune(isNamed, false)
 	}
-	if len(p.Processes) != maxDeadKept+1 {
-		t.Errorf("%d entries, want %d dead ones and the living", len(p.Processes), maxDeadKept)
+	if len(p.Processes) != maxDeadKept+2 {
+		t.Errorf("%d entries, want %d dead ones, the one that is named and the living", len(p.Processes), maxDeadKept)
 	}
 	if newest := p.Processes[len(p.Processes)-1]; newest.State != Joining {
 		t.Errorf("the newest is %+v", newest)
 	}
-	if oldest := p.Processes[0].Identity; oldest != identityOf("redis-operator-0", 1, 99-maxDeadKept) {
-		t.Errorf("the oldest kept is %s", oldest)
+	if oldest := p.Processes[0].Identity; oldest != named {
+		t.Errorf("the oldest kept is %s, want the one that is named", oldest)
+	}
+	if oldest := p.Processes[1].Identity; oldest != identityOf("redis-operator-0", 1, 99-maxDeadKept) {
+		t.Errorf("the oldest of the others is %s", oldest)
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 
 var (
 	seed    = flag.Uint64("chaos.seed", 1, "what the disturbances and the churn are drawn from")
-	minutes = flag.Float64("chaos.minutes", 1.5, "how long the installation is disturbed")
+	minutes = flag.Float64("chaos.minutes", 1, "how long the installation is disturbed")
+	keep    = flag.String("chaos.keep", "", "an existing folder into which the API server's audit log is copied")
 )
 
 // TestChaos is a run of -chaos.minutes. It needs the machine for itself: it measures time.
@@ -32,12 +33,12 @@ func TestChaos(t *testing.T) {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	length := time.Duration(*minutes * float64(time.Minute))
 	fmt.Printf("chaos: seed %d, %s; again with: make chaos SEED=%d MINUTES=%g\n", *seed, length, *seed, *minutes)
-	violations, err := Run(ctx, Options{Seed: *seed, Length: length, Out: os.Stdout})
-	if err != nil {
-		t.Error(err)
-	}
+	violations, err := Run(ctx, Options{Seed: *seed, Length: length, Out: os.Stdout, Keep: *keep})
 	for _, v := range violations {
 		t.Error(v)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	fmt.Printf("chaos: seed %d, %s: %d violations\n", *seed, length, len(violations))
 }

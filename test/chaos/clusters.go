@@ -36,12 +36,11 @@ func checkOptions() check.Options {
 
 // churn carries out the changes. One that cannot be made, because the API server is away, is left out.
 func (r *run) churn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Length)
+	defer cancel()
 	failed := 0
 	for _, change := range Churn(r.options.Seed, r.options.Length) {
-		if !r.waitUntil(ctx, change.At) {
-			return
-		}
-		if err := r.change(ctx, change); err != nil {
+		if !r.waitUntil(ctx, change.At) || r.change(ctx, change) != nil {
 			failed++
 		}
 	}

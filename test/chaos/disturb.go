@@ -18,11 +18,11 @@ import (
 
 const (
 	// tryFor bounds one attempt at something on a cluster whose API server may be away.
-	tryFor = 5 * time.Second
+	tryFor = 10 * time.Second
 	// mendFor bounds the mending of what was broken, by attempts every mendEvery.
-	mendFor, mendEvery = time.Minute, time.Second
+	mendFor, mendEvery = 40 * time.Second, time.Second
 	// changeFor bounds how long a change of the members is taken for a disturbance.
-	changeFor = time.Minute
+	changeFor = 40 * time.Second
 	// slowStop and slowGo are how a slow API server stands still and goes on in turn.
 	slowStop, slowGo = 500 * time.Millisecond, 200 * time.Millisecond
 )
@@ -125,12 +125,13 @@ func (r *run) pausePod(ctx context.Context, d Disturbance) error {
 	defer r.hold(pod.Name)()
 	try, cancel := context.WithTimeout(ctx, tryFor)
 	defer cancel()
-	if err := r.Local.PausePod(try, pod.Namespace, pod.Name); err != nil {
-		return err
+	// A signal may take effect later than it is waited for: whatever the answer, the Pod is resumed.
+	err = r.Local.PausePod(try, pod.Namespace, pod.Name)
+	if err == nil {
+		pause(ctx, d.For)
+		r.say("resume %s", pod.Name)
 	}
-	pause(ctx, d.For)
-	r.say("resume %s", pod.Name)
-	return r.mend(ctx, "resuming "+pod.Name, func(ctx context.Context) error {
+	return errors.Join(err, r.mend(ctx, "resuming "+pod.Name, func(ctx context.Context) error {
 		var present corev1.Pod
 		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(pod), &present); err != nil || present.UID != pod.UID {
 			return err // of a Pod that was replaced nothing is left to resume
@@ -140,14 +141,14 @@ func (r *run) pausePod(ctx context.Context, d Disturbance) error {
 			return nil
 		}
 		return err
-	})
+	}))
 }
 
 // isRestarted reports whether another container runs in the Pod than at an earlier moment, or none.
 func isRestarted(now, before *corev1.Pod) bool {
 	id := func(pod *corev1.Pod) string {
-		if statuses := pod.Status.ContainerStatuses; len(statuses) > 0 && statuses[0].State.Running != nil {
-			return statuses[0].ContainerID
+		if isRunning(pod) {
+			return pod.Status.ContainerStatuses[0].ContainerID
 		}
 		return ""
 	}
@@ -164,12 +165,11 @@ func (r *run) cutPod(ctx context.Context, d Disturbance) error {
 	defer r.hold(pod.Name)()
 	try, cancel := context.WithTimeout(ctx, tryFor)
 	defer cancel()
-	if err := r.Local.CutPod(try, pod.Namespace, pod.Name); err != nil {
-		return err
+	if err = r.Local.CutPod(try, pod.Namespace, pod.Name); err == nil {
+		pause(ctx, d.For)
+		r.say("reconnect %s", pod.Name)
 	}
-	pause(ctx, d.For)
-	r.say("reconnect %s", pod.Name)
-	return r.mend(ctx, "reconnecting "+pod.Name, r.Local.ReconnectPods)
+	return errors.Join(err, r.mend(ctx, "reconnecting "+pod.Name, r.Local.ReconnectPods))
 }
 
 func (r *run) setReplicas(ctx context.Context, replicas int32) error {

@@ -54,8 +54,8 @@ func (r *record) waitUntil(ctx context.Context, at time.Duration) bool {
 	return pause(ctx, time.Until(begun.Add(at)))
 }
 
-// open notes that something is broken from now on until close is called.
-func (r *record) open(what string, outage bool) (close func()) {
+// open notes that something is broken from now on until end is called.
+func (r *record) open(what string, outage bool) (end func()) {
 	now := time.Now()
 	window := &check.Window{What: what, From: now, To: now, Outage: outage}
 	r.mu.Lock()
@@ -102,26 +102,26 @@ func (r *record) disturbed() []check.Window {
 	return windows
 }
 
-// watchLife notes when no replica can be expected to work: none says that it is ready, but for those
-// that are paused, cut off, or on a lost Node.
+// watchLife notes when no replica can be expected to work: no container runs, by the kubelet's word, but
+// for those that are paused, cut off, or on a lost Node.
 func (r *run) watchLife(ctx context.Context) {
-	var close func()
+	var end func()
 	for pause(ctx, lifeEvery) {
 		pods, err := r.operatorPods(ctx)
 		if err != nil {
 			continue
 		}
-		alive := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return isReady(&pod) && !r.isHeld(&pod) })
+		alive := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return isRunning(&pod) && !r.isHeld(&pod) })
 		switch {
-		case !alive && close == nil:
-			close = r.open("no replica is ready", true)
-		case alive && close != nil:
-			close()
-			close = nil
+		case !alive && end == nil:
+			end = r.open("no replica runs", true)
+		case alive && end != nil:
+			end()
+			end = nil
 		}
 	}
-	if close != nil {
-		close()
+	if end != nil {
+		end()
 	}
 }
 

@@ -35,8 +35,13 @@ type redisLog struct {
 }
 
 func newRedisLog(s *stage.Stage) *redisLog {
+	goredis.SetLogger(silent{}) // servers that are gone are no news
 	return &redisLog{stage: s, nodes: map[string]map[int64]check.Command{}}
 }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 func (l *redisLog) commands() []check.Command {
 	l.mu.Lock()
@@ -86,7 +91,7 @@ func (l *redisLog) ask(ctx context.Context, pod *corev1.Pod) {
 		Addr: net.JoinHostPort(pod.Status.PodIP, "6379"), Dialer: l.stage.Local.Dial, Protocol: 2,
 		MaxRetries: -1, DialerRetries: 1, PoolSize: 1, DisableIdentity: true, ContextTimeoutEnabled: true,
 	})
-	defer redis.Close()
+	defer func() { _ = redis.Close() }() // of what was read nothing is lost
 	info, err := redis.Info(ctx, "server").Result()
 	if err != nil {
 		return

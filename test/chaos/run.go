@@ -1,11 +1,13 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -26,6 +28,8 @@ const (
 	// goroutineSlack is how many goroutines more than when it was idle a process may have at rest:
 	// connections that are kept, and controllers that were started since.
 	goroutineSlack = 60
+	// clock is how times are printed that are compared with logs.
+	clock = "15:04:05.000"
 )
 
 // Options say which run it is.
@@ -35,6 +39,8 @@ type Options struct {
 	Length time.Duration
 	// Out is told what happens.
 	Out io.Writer
+	// Keep is the folder into which the audit log is copied; "" for none.
+	Keep string
 }
 
 // run is one run. What several goroutines change is in record.
@@ -192,12 +198,20 @@ func (r *run) rest(ctx context.Context) ([]check.Violation, error) {
 
 // check reads the audit log and judges it.
 func (r *run) check(commands []check.Command) ([]check.Violation, error) {
-	log, err := os.Open(r.Local.AuditLog())
+	log, err := os.ReadFile(r.Local.AuditLog())
 	if err != nil {
-		return nil, fmt.Errorf("opening the audit log: %w", err)
+		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
-	defer log.Close()
-	history, err := check.Read(log, checkOptions(), r.disturbed())
+	if r.options.Keep != "" {
+		if err := os.WriteFile(filepath.Join(r.options.Keep, "audit.log"), log, 0o600); err != nil {
+			return nil, fmt.Errorf("keeping the audit log: %w", err)
+		}
+	}
+	windows := r.disturbed()
+	for _, w := range windows {
+		fmt.Fprintf(r.options.Out, "disturbed from %s to %s: %s\n", w.From.UTC().Format(clock), w.To.UTC().Format(clock), w.What)
+	}
+	history, err := check.Read(bytes.NewReader(log), checkOptions(), windows)
 	if err != nil {
 		return nil, err
 	}
@@ -212,14 +226,10 @@ func (r *run) check(commands []check.Command) ([]check.Violation, error) {
 	return append(violations, history.Watches(r.restedAt, r.rested, r.restartsOfAPI())...), nil
 }
 
-// isReady reports whether a Pod says that it is ready.
-func isReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+// isRunning reports whether the Pod's container runs.
+func isRunning(pod *corev1.Pod) bool {
+	statuses := pod.Status.ContainerStatuses
+	return len(statuses) > 0 && statuses[0].State.Running != nil
 }
 
 // pause waits, and answers false if ctx ends first.

@@ -86,6 +86,20 @@ func TestOverlaps(t *testing.T) {
 				with(wrote(8, 55, a, 10), func(r *request) { r.pod = "" }),
 			),
 		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wantViolations(t, read(t, options(), nil, tc.log...).Overlaps(), tc.want...)
+		})
+	}
+}
+
+// Who holds the shard where its Lease was not handed on in order.
+func TestOverlapsOfLostLeases(t *testing.T) {
+	cases := map[string]struct {
+		log  []request
+		want []string
+	}{
 		"taken without being emptied, then written by the old one": {
 			log: []request{held(1, 10, 0, a), held(3, 20, 10, b), wrote(4, 25, a, 10)},
 			want: []string{"overlap: shard 0: write 25 ... while " + b,
@@ -175,13 +189,6 @@ func TestRedisOverlaps(t *testing.T) {
 }
 
 func TestGaps(t *testing.T) {
-	renewed := func(until, version int, holder string) []request {
-		var log []request
-		for at := 8; at <= until; at += 2 {
-			log = append(log, held(at, version+at, version+at-2, holder))
-		}
-		return log
-	}
 	taken := func(how string, at int) []request { // a's last renewal is at 3
 		return append([]request{held(1, 10, 0, a), held(3, 20, 10, a), emptied(at-1, 30, 20, how)}, held(at, 40, 30, b))
 	}
@@ -199,17 +206,26 @@ func TestGaps(t *testing.T) {
 			want: []string{"unowned: shard 0: 13.0 s ... (expired), allowed are 12.0 s"},
 		},
 		"one disturbance explains no more": {
-			log: taken("Expired", 16), causes: []string{"expired 13s"},
+			log: taken("Expired", 18), causes: []string{"expired 15s"},
 			windows: []Window{{What: "kill", From: second(4), To: second(4)}, {What: "kill", From: second(60), To: second(60)}},
-			want:    []string{"unowned ... allowed are 12.0 s"},
+			want:    []string{"unowned ... allowed are 13.0 s"},
 		},
 		"a second disturbance explains more": {
-			log: taken("Expired", 26), causes: []string{"expired 23s"},
-			windows: []Window{{What: "pause", From: second(4), To: second(100)}, {What: "pause", From: second(6), To: second(100)}},
+			log: taken("Expired", 23), causes: []string{"expired 20s"},
+			windows: []Window{{What: "pause", From: second(4), To: second(100)}, {What: "pause", From: second(12), To: second(100)}},
 		},
 		"an outage explains its own length": {
 			log: taken("Expired", 22), causes: []string{"expired 19s"},
 			windows: []Window{{What: "API", From: second(2), To: second(10), Outage: true}},
+		},
+		"an outage that lasts explains everything": {
+			log: taken("Expired", 60), causes: []string{"expired 57s"},
+			windows: []Window{{What: "API", From: second(2), To: second(70), Outage: true}},
+		},
+		"a pause that lasts does not": {
+			log: taken("Expired", 60), causes: []string{"expired 57s"},
+			windows: []Window{{What: "pause", From: second(2), To: second(70)}},
+			want:    []string{"unowned ... allowed are 12.0 s"},
 		},
 		"and no more": {
 			log: taken("Expired", 23), causes: []string{"expired 20s"},
@@ -228,13 +244,6 @@ func TestGaps(t *testing.T) {
 			log:    []request{held(1, 10, 0, a), held(3, 20, 10, a), held(4, 30, 20, b)},
 			causes: []string{"taken from its holder 1s"}, want: []string{"overlap ... taken from its holder"},
 		},
-		"nobody at the end": {
-			log: []request{held(1, 10, 0, a), emptied(3, 20, 10, "Released")}, want: []string{"unowned ... nobody holds it at the end"},
-		},
-		"silent at the end": {
-			log: []request{held(1, 10, 0, a), rootObject(13, 50, 1, 1)}, want: []string{"unowned ... has not renewed since"},
-		},
-		"alive at the end": {log: append([]request{held(6, 106, 0, a)}, renewed(30, 100, a)...)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -247,6 +256,27 @@ func TestGaps(t *testing.T) {
 				t.Errorf("gaps are %q, want %q", got, want)
 			}
 			wantViolations(t, h.LongGaps(), tc.want...)
+		})
+	}
+}
+
+func TestUnownedAtTheEnd(t *testing.T) {
+	renewed := []request{held(1, 10, 0, a), held(9, 20, 10, a), held(17, 30, 20, a)}
+	cases := map[string]struct {
+		log  []request
+		want []string
+	}{
+		"nobody at the end": {
+			log: []request{held(1, 10, 0, a), emptied(3, 20, 10, "Released")}, want: []string{"unowned ... nobody holds it at the end"},
+		},
+		"silent at the end": {
+			log: []request{held(1, 10, 0, a), rootObject(13, 50, 1, 1)}, want: []string{"unowned ... has not renewed since"},
+		},
+		"alive at the end": {log: append(renewed, rootObject(20, 50, 1, 1))},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wantViolations(t, read(t, options(), nil, tc.log...).LongGaps(), tc.want...)
 		})
 	}
 }

@@ -45,23 +45,25 @@ func (h *History) Gaps() []Gap {
 					gaps = append(gaps, Gap{l.shard, "not renewed", lapse.from, lapse.to})
 				}
 			}
-			if i == 0 {
-				continue
+			if i > 0 {
+				gaps = append(gaps, gapBetween(l.shard, l.tenures[i-1], t))
 			}
-			before := l.tenures[i-1]
-			from := before.renewed
-			if before.how == "Released" {
-				from = before.ended
-			}
-			cause, known := causes[before.how]
-			if !known {
-				cause = "emptied: " + before.how
-			}
-			gaps = append(gaps, Gap{l.shard, cause, from, t.acquired})
 		}
 	}
 	slices.SortFunc(gaps, func(a, b Gap) int { return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Shard, b.Shard)) })
 	return gaps
+}
+
+func gapBetween(shard int, before, after *tenure) Gap {
+	from := before.renewed
+	if before.how == "Released" {
+		from = before.ended
+	}
+	cause, known := causes[before.how]
+	if !known {
+		cause = "emptied: " + before.how
+	}
+	return Gap{shard, cause, from, after.acquired}
 }
 
 // LongGaps finds the gaps that are longer than what was broken meanwhile explains, Leases that were

@@ -93,12 +93,8 @@ func (h *History) take(e event) {
 		h.takeWatch(e)
 		return
 	}
-	shard, isLease := h.shardOfLease(e)
-	isRoot := e.resource == h.o.RootResource
-	isServed := e.operator && e.namespace != "" && !exempt[e.resource] &&
-		(e.namespace != h.o.Namespace || e.resource != "configmaps")
 	if !e.isAccepted() {
-		if isServed && !e.dryRun && e.code == 403 {
+		if h.isServed(e) && !e.dryRun && e.code == 403 {
 			h.refused++
 		}
 		return
@@ -106,18 +102,24 @@ func (h *History) take(e event) {
 	if e.object.version > 0 {
 		h.marks = append(h.marks, mark{e.at, e.object.version})
 	}
-	if isLease {
+	if shard, isLease := h.shardOfLease(e); isLease {
 		h.lease(shard).take(e)
 	}
-	if e.namespace == h.o.Namespace && e.resource == "configmaps" && e.name == h.o.Placement {
+	switch {
+	case e.namespace == h.o.Namespace && e.resource == "configmaps" && e.name == h.o.Placement:
 		h.takePlacement(e)
-	}
-	if isRoot {
+	case e.resource == h.o.RootResource:
 		h.takeRoot(e)
 	}
-	if isServed {
+	if h.isServed(e) {
 		h.writes = append(h.writes, write{event: e, shard: h.o.shardOf(e.namespace)})
 	}
+}
+
+// isServed tells writes that only the owner of a shard may make.
+func (h *History) isServed(e event) bool {
+	return e.operator && e.namespace != "" && !exempt[e.resource] &&
+		(e.namespace != h.o.Namespace || e.resource != "configmaps")
 }
 
 func (h *History) shardOfLease(e event) (int, bool) {

@@ -45,24 +45,12 @@ func AtRest(processes []Process, idle Figures, slack int) []Violation {
 // namespaces of shards that they did not hold. It is the API server who tells; one that ended has ended
 // the watches that were begun before.
 func (h *History) Watches(at time.Time, processes []Process, restarts []time.Time) []Violation {
-	holders := map[int]string{}
-	for shard, l := range h.leases {
-		for _, t := range l.tenures {
-			if !t.acquired.After(at) && (t.to == 0 || t.ended.After(at)) {
-				holders[shard] = t.podUID()
-			}
-		}
-	}
-	open := func(w *watch, p Process) bool {
-		return w.podUID == p.PodUID && !w.from.After(at) && !w.from.Before(p.Started) &&
-			(w.to.IsZero() || w.to.After(at)) &&
-			!slices.ContainsFunc(restarts, func(restart time.Time) bool { return w.from.Before(restart) })
-	}
+	holders := h.holdersAt(at)
 	var violations []Violation
 	for _, p := range processes {
 		byShard := map[int][]string{}
 		for _, w := range h.watches {
-			if shard := h.o.shardOf(w.namespace); open(w, p) && holders[shard] != p.PodUID {
+			if shard := h.o.shardOf(w.namespace); w.isOpenAt(at, p, restarts) && holders[shard] != p.PodUID {
 				byShard[shard] = append(byShard[shard], fmt.Sprintf("%s in %s since %s", w.resource, w.namespace, w.from.Format(clock)))
 			}
 		}
@@ -73,4 +61,24 @@ func (h *History) Watches(at time.Time, processes []Process, restarts []time.Tim
 		}
 	}
 	return violations
+}
+
+// holdersAt are the Pods that held the shards at a moment.
+func (h *History) holdersAt(at time.Time) map[int]string {
+	holders := map[int]string{}
+	for shard, l := range h.leases {
+		for _, t := range l.tenures {
+			if !t.acquired.After(at) && (t.to == 0 || t.ended.After(at)) {
+				holders[shard] = t.podUID()
+			}
+		}
+	}
+	return holders
+}
+
+// isOpenAt tells whether the process had the watch open at a moment.
+func (w *watch) isOpenAt(at time.Time, p Process, restarts []time.Time) bool {
+	return w.podUID == p.PodUID && !w.from.After(at) && !w.from.Before(p.Started) &&
+		(w.to.IsZero() || w.to.After(at)) &&
+		!slices.ContainsFunc(restarts, func(restart time.Time) bool { return w.from.Before(restart) })
 }

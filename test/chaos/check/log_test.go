@@ -39,15 +39,15 @@ type fields = map[string]any
 
 // request is one line: received 100 ms before it is answered.
 type request struct {
-	at                        int
-	verb, resource, ns, name  string
-	pod                       string // UID of an operator's Pod; empty for another user
-	agent                     string
-	code                      int
-	uri                       string
-	stage, id                 string
-	sent, got                 fields
-	subresource, group, other string
+	at                       int
+	verb, resource, ns, name string
+	pod                      string // UID of an operator's Pod; empty for another user
+	agent                    string
+	code                     int
+	uri                      string
+	stage, id                string
+	sent, got                fields
+	subresource, group       string
 }
 
 func (r request) String() string {
@@ -69,7 +69,7 @@ func (r request) String() string {
 		"requestObject": r.sent, "responseObject": r.got,
 	})
 	if err != nil {
-		panic(err) //nolint:forbidigo // strings and numbers alone
+		panic(err)
 	}
 	return string(line) + "\n"
 }

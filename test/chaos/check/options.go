@@ -2,7 +2,6 @@ package check
 
 import (
 	"hash/fnv"
-	"slices"
 	"time"
 )
 
@@ -39,7 +38,7 @@ type Window struct {
 // shardOf is the documented hash: FNV-1a with 64 bits, mixed by the finaliser of MurmurHash3.
 func (o Options) shardOf(namespace string) int {
 	hash := fnv.New64a()
-	hash.Write([]byte(namespace)) //nolint:errcheck // it never fails
+	_, _ = hash.Write([]byte(namespace)) // a hash never fails
 	h := hash.Sum64()
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
@@ -49,33 +48,26 @@ func (o Options) shardOf(namespace string) int {
 	return int(h % uint64(o.Shards)) //nolint:gosec // G115: both are positive and small
 }
 
-// allowance is how long something that began at from, and had not ended at to, may last: the bound; a
-// GapBound more for each disturbance but the first that began or ended meanwhile; and the time in which
-// nobody could work.
+// allowance is how long something that began at from, and had not ended before to, may last: until the
+// bound after the last moment between the two at which a disturbance began or ended. An outage that
+// lasts at the end explains everything.
 func (o Options) allowance(bound time.Duration, from, to time.Time, windows []Window) time.Duration {
-	changes := 0
+	last := from
 	for _, w := range windows {
-		for _, moment := range slices.CompactFunc([]time.Time{w.From, w.To}, time.Time.Equal) {
-			if moment.After(from) && moment.Before(to) {
-				changes++
+		for _, moment := range []time.Time{w.From, w.To} {
+			if moment.After(last) && moment.Before(to) {
+				last = moment
 			}
 		}
-		if start, end := later(w.From, from), earlier(w.To, to); w.Outage && end.After(start) {
-			bound += end.Sub(start)
+		if w.Outage && w.From.Before(to) && !w.To.Before(to) {
+			last = to
 		}
 	}
-	return bound + time.Duration(max(0, changes-1))*o.GapBound
+	return last.Sub(from) + bound
 }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
 		return a
 	}
 	return b

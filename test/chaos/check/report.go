@@ -22,12 +22,24 @@ func (h *History) Write(out io.Writer) {
 	fmt.Fprintf(out, "checked %d writes under %d claims, %d tenures of %d Leases, %d versions of the placement, %d watches\n",
 		len(h.writes), len(claims), tenures, len(h.leases), len(h.placements), len(h.watches))
 	fmt.Fprintf(out, "refused by the server's fence: %d writes; not in the log: %d writes of Leases\n", h.refused, unlogged)
-	byCause := map[string][]time.Duration{}
+	outage := time.Duration(0)
+	for _, w := range h.windows {
+		if w.Outage {
+			outage += w.To.Sub(w.From)
+		}
+	}
+	fmt.Fprintf(out, "%d disturbances; nobody could be expected to work for %.1f s, some of it told twice\n", len(h.windows), outage.Seconds())
+	byCause, longest := map[string][]time.Duration{}, map[string]Gap{}
 	for _, gap := range h.Gaps() {
 		byCause[gap.Cause] = append(byCause[gap.Cause], gap.Length())
+		if gap.Length() > longest[gap.Cause].Length() {
+			longest[gap.Cause] = gap
+		}
 	}
 	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
-		fmt.Fprintf(out, "gap  %-24s %s\n", cause, summary(byCause[cause]))
+		gap := longest[cause]
+		fmt.Fprintf(out, "gap  %-24s %s: shard %d from %s, allowed are %.1f s\n", cause, summary(byCause[cause]), gap.Shard,
+			gap.From.Format(clock), h.o.allowance(h.o.GapBound, gap.From, gap.To, h.windows).Seconds())
 	}
 	var waits []time.Duration
 	for _, o := range h.Observations() {
