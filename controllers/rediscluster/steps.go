@@ -100,6 +100,17 @@ func (r *Reconciler) runStep(ctx context.Context, seen *observation, node redis.
 			return fmt.Errorf("asking the fence: %w", err)
 		}
 	}
+	if step.Kind == plan.Replace && myself.Role != topology.RoleReplica {
+		return fmt.Errorf("%s is no replica any more", step.Pod)
+	}
+	if step.Kind == plan.Replace || step.Kind == plan.Restart {
+		return r.deletePod(ctx, seen, step)
+	}
+	return send(ctx, node, step)
+}
+
+// send sends the command of a step.
+func send(ctx context.Context, node redis.Node, step plan.Step) error {
 	switch step.Kind {
 	case plan.SetConfigEpoch:
 		return node.SetConfigEpoch(ctx, step.Epoch)
@@ -115,11 +126,6 @@ func (r *Reconciler) runStep(ctx context.Context, seen *observation, node redis.
 		return node.Takeover(ctx)
 	case plan.Failover:
 		return node.Failover(ctx)
-	case plan.Replace, plan.Restart:
-		if step.Kind == plan.Replace && myself.Role != topology.RoleReplica {
-			return fmt.Errorf("%s is no replica any more", step.Pod)
-		}
-		return r.deletePod(ctx, seen, step)
 	}
 	return fmt.Errorf("no way to run a step of kind %s", step.Kind)
 }

@@ -60,18 +60,23 @@ func (c *cluster) fold(steps []Step, facts Facts, roll Roll) Plan {
 	default:
 		p.Phase, p.Reasons = PhaseSettled, nil
 	}
-	switch {
-	case len(steps) > 0:
-		p.Wait = afterSteps
-	case p.Phase == PhaseSettled:
-	case len(p.Problems) > 0 && len(p.Reasons) == 0:
-		p.Wait = whileStuck
-	case p.Facts.Agreed && p.Facts.ReplicasLinked && c.isAlmostUp():
-		p.Wait = almostUp
-	default:
-		p.Wait = whileWaiting
-	}
+	p.Wait = c.pace(p)
 	return p
+}
+
+// pace is after how long to look again.
+func (c *cluster) pace(p Plan) time.Duration {
+	switch {
+	case len(p.Steps) > 0:
+		return afterSteps
+	case p.Phase == PhaseSettled:
+		return 0
+	case len(p.Problems) > 0 && len(p.Reasons) == 0:
+		return whileStuck
+	case p.Facts.Agreed && p.Facts.ReplicasLinked && c.isAlmostUp():
+		return almostUp
+	}
+	return whileWaiting
 }
 
 // isAlmostUp reports whether the youngest server has just been up for as long as a primary has to be before it serves.

@@ -38,12 +38,7 @@ const (
 // replicas of all groups first, then a graceful failover to one that is up to date, then the old primary, which is a
 // replica by then. A node that does not run anyway comes before all others: that heals a roll that got stuck.
 func (c *cluster) roll(f Facts, busy []Step) (Roll, []Step) {
-	var outdated []topology.Node
-	for _, n := range c.view.Nodes {
-		if n.Outdated {
-			outdated = append(outdated, n)
-		}
-	}
+	outdated := slices.DeleteFunc(slices.Clone(c.view.Nodes), func(n topology.Node) bool { return !n.Outdated })
 	if !f.Formed {
 		return Roll{}, nil
 	}
