@@ -51,8 +51,9 @@ var scenarios = map[string]func(context.Context) error{
 		}
 		return bench.Idle(ctx, os.Stdout, time.Duration(minutes)*time.Minute)
 	},
-	"placement": func(context.Context) error { return bench.Placement(os.Stdout) },
-	"zipf":      func(context.Context) error { bench.Zipf(os.Stdout); return nil },
+	"placement":  func(context.Context) error { return bench.Placement(os.Stdout) },
+	"roll-redis": func(ctx context.Context) error { return bench.RollRedis(ctx, os.Stdout) },
+	"zipf":       func(context.Context) error { bench.Zipf(os.Stdout); return nil },
 }
 
 func main() {
