@@ -4,6 +4,7 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -74,6 +75,7 @@ func (s *slotWriter) run(ctx context.Context, client *goredis.ClusterClient, pau
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			s.gap = max(s.gap, time.Since(last))
 			return
 		}
 		// What is on its way when the writer is stopped gets its answer.
@@ -98,9 +100,8 @@ func (w *Writer) Stop() {
 }
 
 // Check reads back every acknowledged write, and closes the writer's connections. The writer must have been stopped.
-func (w *Writer) Check(ctx context.Context) (Result, error) {
-	defer w.client.Close()
-	var r Result
+func (w *Writer) Check(ctx context.Context) (r Result, err error) {
+	defer func() { err = errors.Join(err, w.client.Close()) }()
 	for _, s := range w.slots {
 		r.Acknowledged += len(s.acked)
 		r.Failed += s.failed
