@@ -161,8 +161,7 @@ func (c *cluster) rollPrimary(p topology.Node) (steps []Step, awaits, held strin
 		return []Step{step(Restart, p, "its Pod was made from an earlier spec, and no replica can stand in")}, "", ""
 	case best.ID == "":
 		return nil, "", fmt.Sprintf("node group %d: %s has no replica, and no storage with an append-only file that is written "+
-			"every second: to replace it would lose its data; give it a replica (replicasPerPrimary), or delete the Pod if "+
-			"the data may go", p.Group, p.PodName)
+			"every second: to replace it would lose its data; delete the Pod if that may go", p.Group, p.PodName)
 	case best.FailoverAsked.IsZero() || asked > failoverRest:
 		return []Step{step(Failover, best, "takes over from "+p.PodName+", whose Pod was made from an earlier spec")}, "", ""
 	case asked < failoverBound:
