@@ -25,11 +25,12 @@ GOLANGCI_LINT  := $(BIN)/tools/golangci-lint
 GOVULNCHECK    := $(BIN)/tools/govulncheck
 
 GO_TEST := CGO_ENABLED=1 go test -race
-# What `make test` runs, TEST_JOBS of them side by side: most of them mainly wait, for Leases and for
-# Pods. Those under test/ have an API server or a cluster of their own; the longest come first.
+# What `make test` runs, TEST_JOBS of them side by side, in this order: most of them mainly wait, for
+# Leases and for Pods. Those of SERVERS are folders of test/ with API servers of their own. The end-to-end
+# stories take longest and so come first; what else needs a whole cluster comes when they are over.
 TEST_JOBS   ?= 2
-SERVERS     := e2e chaos localcluster envtest/serverfence envtest/sharding envtest/rediscluster dashboards envtest/claim envtest/scopedcache
-TEST_SUITES := $(SERVERS:%=suite/%) suite/simulation suite/unit suite/test-unit suite/example
+SERVERS     := e2e chaos localcluster dashboards $(addprefix envtest/,serverfence sharding rediscluster claim scopedcache)
+TEST_SUITES := $(addprefix suite/,e2e $(filter envtest/%,$(SERVERS)) simulation unit test-unit example chaos localcluster dashboards)
 space       := $(subst ,, )
 
 ##@ Main job
