@@ -25,12 +25,14 @@ GOLANGCI_LINT  := $(BIN)/tools/golangci-lint
 GOVULNCHECK    := $(BIN)/tools/govulncheck
 
 GO_TEST := CGO_ENABLED=1 go test -race
-# What `make test` runs, TEST_JOBS of them side by side, in this order: most of them mainly wait, for
-# Leases and for Pods. Those of SERVERS are folders of test/ with API servers of their own. The end-to-end
-# stories take longest and so come first; what else needs a whole cluster comes when they are over.
+# What `make test` runs. Those of CLUSTERS have a whole Kubernetes, of which every container takes its share
+# of the cores, and so run alone. The others mainly wait, and run TEST_JOBS at a time. Those of CLUSTERS and
+# ENVTESTS are folders of test/.
 TEST_JOBS   ?= 2
-SERVERS     := e2e chaos localcluster dashboards $(addprefix envtest/,serverfence sharding rediscluster claim scopedcache)
-TEST_SUITES := $(addprefix suite/,e2e $(filter envtest/%,$(SERVERS)) simulation unit test-unit example chaos localcluster dashboards)
+CLUSTERS    := e2e chaos localcluster dashboards
+ENVTESTS    := $(addprefix envtest/,serverfence sharding rediscluster claim scopedcache)
+LIGHT       := $(ENVTESTS) simulation unit test-unit example
+TEST_SUITES := $(addprefix suite/,$(CLUSTERS) $(LIGHT))
 space       := $(subst ,, )
 
 ##@ Main job
@@ -40,9 +42,10 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 	cd test && go run ./cmd/demo
 
 .PHONY: test
-test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 15 minutes on two cores once built)
-	@echo "test: $(words $(TEST_SUITES)) suites, $(TEST_JOBS) at a time; each is printed when it ends"
-	@$(MAKE) --no-print-directory -j$(TEST_JOBS) --output-sync=target $(TEST_SUITES)
+test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 20 minutes on two cores once built)
+	@echo "test: $(words $(TEST_SUITES)) suites; each is printed when it ends"
+	@$(MAKE) --no-print-directory -j$(TEST_JOBS) --output-sync=target $(LIGHT:%=suite/%)
+	@$(MAKE) --no-print-directory -j1 $(CLUSTERS:%=suite/%)
 	@echo "test: ok"
 
 .PHONY: $(TEST_SUITES)
@@ -51,12 +54,12 @@ suite/unit:
 suite/simulation: # many more seeds than with the race detector
 	go test -run '^TestSimulation$$' ./sharding
 suite/test-unit:
-	cd test && $(GO_TEST) $$(go list ./... | grep -vE '/test/($(subst $(space),|,$(SERVERS)))(/|$$)')
+	cd test && $(GO_TEST) $$(go list ./... | grep -vE '/test/($(subst $(space),|,$(CLUSTERS) $(ENVTESTS)))(/|$$)')
 suite/example:
 	cd $(EXAMPLE) && $(GO_TEST) -p 1 ./...
 suite/e2e: # the operator under test is a static binary, whatever the flags of the stories
-	cd test && go test -parallel 6 -timeout 40m ./e2e
-$(filter-out suite/e2e,$(SERVERS:%=suite/%)): suite/%:
+	cd test && go test -parallel 4 -timeout 40m ./e2e
+$(filter-out suite/e2e,$(addprefix suite/,$(CLUSTERS) $(ENVTESTS))): suite/%:
 	cd test && $(GO_TEST) -p 1 -timeout 40m ./$*/...
 
 .PHONY: test-all
