@@ -81,7 +81,7 @@ func TestLonePrimaryIsHeld(t *testing.T) {
 	cluster := formed(t, namespace, 1, 0)
 	before := uidsOf(podsOf(t, cluster))
 	change(t, cluster, func(c *redisv1.RedisCluster) { c.Spec.Image = "redis:7.0-again" })
-	await(t, cluster, "the condition that says so", hasCondition(redisv1.ConditionUpToDate, redisv1.ReasonRollHeld, "node group 0", "replicasPerPrimary"))
+	await(t, cluster, "the condition that says so", hasCondition(redisv1.ConditionUpToDate, redisv1.ReasonRollHeld, "node group 0", "delete the Pod"))
 	if cluster.Status.Phase != redisv1.PhaseReady || !before[podsOf(t, cluster)[0].UID] {
 		t.Errorf("phase %s; the Pod is the same: %t", cluster.Status.Phase, before[podsOf(t, cluster)[0].UID])
 	}
