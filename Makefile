@@ -27,7 +27,7 @@ GOVULNCHECK    := $(BIN)/tools/govulncheck
 GO_TEST := CGO_ENABLED=1 go test -race
 # What `make test` runs. Those of CLUSTERS have a whole Kubernetes, of which every container takes its share
 # of the cores, and so run alone. The others mainly wait, and run TEST_JOBS at a time. Those of CLUSTERS and
-# ENVTESTS are folders of test/.
+# ENVTESTS are folders of test/; what they start is not seen by the cache of results.
 TEST_JOBS   ?= 2
 CLUSTERS    := e2e chaos localcluster dashboards
 ENVTESTS    := $(addprefix envtest/,serverfence sharding rediscluster claim scopedcache)
@@ -58,9 +58,9 @@ suite/test-unit:
 suite/example:
 	cd $(EXAMPLE) && $(GO_TEST) -p 1 ./...
 suite/e2e: # the operator under test is a static binary, whatever the flags of the stories
-	cd test && go test -parallel 4 -timeout 40m ./e2e
+	cd test && go test -count=1 -parallel 4 -timeout 40m ./e2e
 $(filter-out suite/e2e,$(addprefix suite/,$(CLUSTERS) $(ENVTESTS))): suite/%:
-	cd test && $(GO_TEST) -p 1 -timeout 40m ./$*/...
+	cd test && $(GO_TEST) -count=1 -p 1 -timeout 40m ./$*/...
 
 .PHONY: test-all
 test-all: export TEST_ALL = 1
