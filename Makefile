@@ -42,7 +42,7 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 	cd test && go run ./cmd/demo
 
 .PHONY: test
-test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 20 minutes on two cores once built)
+test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 25 minutes on two cores once built)
 	@echo "test: $(words $(TEST_SUITES)) suites; each is printed when it ends"
 	@$(MAKE) --no-print-directory -j$(TEST_JOBS) --output-sync=target $(LIGHT:%=suite/%)
 	@$(MAKE) --no-print-directory -j1 $(CLUSTERS:%=suite/%)
@@ -57,8 +57,8 @@ suite/test-unit:
 	cd test && $(GO_TEST) $$(go list ./... | grep -vE '/test/($(subst $(space),|,$(CLUSTERS) $(ENVTESTS)))(/|$$)')
 suite/example:
 	cd $(EXAMPLE) && $(GO_TEST) -p 1 ./...
-suite/e2e: # the operator under test is a static binary, whatever the flags of the stories
-	cd test && go test -count=1 -parallel 4 -timeout 40m ./e2e
+suite/e2e: # its stories mainly wait
+	cd test && $(GO_TEST) -count=1 -parallel 4 -timeout 40m ./e2e
 $(filter-out suite/e2e,$(addprefix suite/,$(CLUSTERS) $(ENVTESTS))): suite/%:
 	cd test && $(GO_TEST) -count=1 -p 1 -timeout 40m ./$*/...
 
