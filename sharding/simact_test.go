@@ -21,11 +21,9 @@ func (p *simProcess) do(action Action) {
 	case Revoke:
 		p.cancel(a.Shard)
 	case Warm:
-		p.w.after(time.Duration(p.w.rng.IntN(300))*time.Millisecond, func() {
-			p.run(func() {
-				p.shards[a.Shard].warm, p.shards[a.Shard].wasWarm = true, true
-				p.step(Warmed(a))
-			})
+		p.after(time.Duration(p.w.rng.IntN(300))*time.Millisecond, func() {
+			p.shards[a.Shard].warm, p.shards[a.Shard].wasWarm = true, true
+			p.step(Warmed(a))
 		})
 	case Drop:
 		p.shards[a.Shard].warm = false
@@ -68,15 +66,8 @@ func (p *simProcess) doMembership(action Action) {
 	case CollectPresence:
 		p.removePresence(a.Identity)
 	case Wake:
-		p.wakeSeq++
-		seq := p.wakeSeq
-		w.after(a.At.Sub(p.now()), func() {
-			p.run(func() {
-				if seq == p.wakeSeq {
-					p.step(Tick{})
-				}
-			})
-		})
+		p.wakeAt = w.at + a.At.Sub(p.now())
+		p.wakeLater()
 	case Finish:
 		w.logf("%s finished", p.identity)
 		p.finished, w.someGone = true, true
@@ -88,6 +79,27 @@ func (p *simProcess) doMembership(action Action) {
 		p.exit(a.Err.Error())
 	case Relist:
 	}
+}
+
+// wakeLater has one event on its way at the most: the machine asks for another time at every step.
+func (p *simProcess) wakeLater() {
+	if p.wakeAt == 0 || p.nextWake != 0 && p.nextWake <= p.wakeAt {
+		return
+	}
+	p.nextWake = p.wakeAt
+	due := p.wakeAt
+	p.after(due-p.w.at, func() {
+		if p.nextWake != due {
+			return
+		}
+		p.nextWake = 0
+		if p.wakeAt != due {
+			p.wakeLater()
+			return
+		}
+		p.wakeAt = 0
+		p.step(Tick{})
+	})
 }
 
 func (p *simProcess) admit(a Admit) {
@@ -134,7 +146,7 @@ func (p *simProcess) drain(a Drain) {
 	}
 	s.draining = true
 	if p.w.off == ruleDrain {
-		p.w.after(0, func() { p.run(func() { p.step(Drained{Shard: a.Shard, Seq: a.Seq}) }) })
+		p.after(0, func() { p.step(Drained{Shard: a.Shard, Seq: a.Seq}) })
 		return
 	}
 	overruns := p.w.rng.IntN(20) == 0 && !p.w.neverOverruns
@@ -143,13 +155,11 @@ func (p *simProcess) drain(a Drain) {
 		wait = DefaultDrainBound
 	}
 	epoch := s.inFlight
-	p.w.after(wait, func() {
-		p.run(func() {
-			if !overruns && s.inFlight == epoch {
-				s.inFlight = ""
-			}
-			p.step(Drained{Shard: a.Shard, Seq: a.Seq, Overran: overruns})
-		})
+	p.after(wait, func() {
+		if !overruns && s.inFlight == epoch {
+			s.inFlight = ""
+		}
+		p.step(Drained{Shard: a.Shard, Seq: a.Seq, Overran: overruns})
 	})
 }
 
@@ -159,18 +169,16 @@ func (p *simProcess) rejoin() {
 			p.w.fail("I1", "%s rejoins while it claims shard %d", p.identity, c.shard)
 		}
 	}
-	p.w.after(10*time.Millisecond, func() {
-		p.run(func() {
-			if p.w.pods[p.member] != p.podUID {
-				p.exit("its Pod is gone")
-				return
-			}
-			old := p.identity
-			p.join()
-			if p.identity != old {
-				p.removePresence(old)
-			}
-		})
+	p.after(10*time.Millisecond, func() {
+		if p.w.pods[p.member] != p.podUID {
+			p.exit("its Pod is gone")
+			return
+		}
+		old := p.identity
+		p.join()
+		if p.identity != old {
+			p.removePresence(old)
+		}
 	})
 }
 
@@ -179,7 +187,7 @@ func (p *simProcess) removePresence(identity Identity) {
 		p.w.changePresence(PresenceSeen{Identity: identity})
 		return nil
 	}, func() {
-		p.w.after(p.w.timings.RetryPeriod, func() { p.run(func() { p.removePresence(identity) }) })
+		p.after(p.w.timings.RetryPeriod, func() { p.removePresence(identity) })
 	})
 }
 

@@ -23,31 +23,34 @@ func (w *simWorld) fail(invariant, format string, args ...any) {
 // check asserts I1 and I6: at most one process can start a call for a shard, or has one in flight, and
 // none of them later than its renewals allow.
 func (w *simWorld) check() {
+	clear(w.acting)
 	isMixed := false
 	for _, p := range w.processes {
 		isMixed = isMixed || p.settings.Shards != w.settings.Shards
-		if !p.paused {
-			p.checkTimes()
-		}
-	}
-	for shard := range w.leases {
-		w.checkExclusion(Shard(shard))
+		p.checkShards()
 	}
 	if isMixed {
 		w.checkMixed()
 	}
 }
 
-func (w *simWorld) checkExclusion(shard Shard) {
-	var acting *simProcess
-	for _, p := range w.processes {
-		if int(shard) >= p.settings.Shards || !p.canAct(shard) {
+// checkShards asserts I1 of a process among those before it, and I6 if it runs.
+func (p *simProcess) checkShards() {
+	for i, c := range p.claims {
+		s, shard := &p.shards[i], Shard(i)
+		if !s.admitted && s.inFlight == "" {
 			continue
 		}
-		if acting != nil {
-			w.fail("I1", "%s and %s both act on shard %d", acting.identity, p.identity, shard)
+		if !p.paused {
+			p.checkTimes(shard, c, s)
 		}
-		acting = p
+		if i >= len(p.w.acting) || !p.canAct(shard) {
+			continue
+		}
+		if other := p.w.acting[i]; other != nil {
+			p.w.fail("I1", "%s and %s both act on shard %d", other.identity, p.identity, shard)
+		}
+		p.w.acting[i] = p
 	}
 }
 
@@ -87,25 +90,19 @@ func (p *simProcess) checkAgainst(other *simProcess) {
 	}
 }
 
-// checkTimes asserts I6 of a process that runs: nothing is admitted past the renew deadline, nor while
+// checkTimes asserts I6 of a shard of a process that runs: nothing is admitted past the renew deadline, nor while
 // its watches lag, and no call is in flight past the moment at which it has to be cancelled. It goes by
 // the true time.
-func (p *simProcess) checkTimes() {
+func (p *simProcess) checkTimes(shard Shard, c *simClaim, s *simShard) {
 	t := p.w.timings
-	for shard, c := range p.claims {
-		s := &p.shards[shard]
-		if !s.admitted && s.inFlight == "" {
-			continue
-		}
-		age := p.w.at - c.sentAt
-		switch {
-		case s.admitted && (c.epoch == "" || age > t.RenewDeadline):
-			p.w.fail("I6", "%s admits shard %d under epoch %q, %s after its last renewal", p.identity, shard, c.epoch, age)
-		case s.admitted && p.lagging:
-			p.w.fail("I6", "%s admits shard %d while its watches lag", p.identity, shard)
-		case s.inFlight != "" && (c.epoch == "" || age > t.LeaseDuration-simCancelLead):
-			p.w.fail("I6", "%s has calls of shard %d in flight under epoch %q, %s after its last renewal", p.identity, shard, c.epoch, age)
-		}
+	age := p.w.at - c.sentAt
+	switch {
+	case s.admitted && (c.epoch == "" || age > t.RenewDeadline):
+		p.w.fail("I6", "%s admits shard %d under epoch %q, %s after its last renewal", p.identity, shard, c.epoch, age)
+	case s.admitted && p.lagging:
+		p.w.fail("I6", "%s admits shard %d while its watches lag", p.identity, shard)
+	case s.inFlight != "" && (c.epoch == "" || age > t.LeaseDuration-simCancelLead):
+		p.w.fail("I6", "%s has calls of shard %d in flight under epoch %q, %s after its last renewal", p.identity, shard, c.epoch, age)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 type simClaim struct {
 	p     *simProcess
 	shard Shard
+	told  func(ClaimChanged)
 
 	started   bool
 	releasing bool
@@ -26,6 +27,8 @@ type simClaim struct {
 	sentAt  time.Duration // the true time of that
 	phase   claim.EventType
 	seq     int
+	unsure  bool     // a write to acquire may have been carried out although its answer was lost
+	tried   simFound // in which state that one found the Lease
 
 	shown          string // version that the watch showed last
 	oldest, latest simWrite
@@ -36,6 +39,9 @@ type simWrite struct {
 	version string
 	at      time.Duration
 }
+
+// simFound is the state in which a write finds the Lease.
+type simFound struct{ unclean, again bool }
 
 // simSent is when a request was sent, by the process's clock and in truth.
 type simSent struct{ reading, at time.Duration }
@@ -103,7 +109,7 @@ func (c *simClaim) taken(lease simLease) {
 
 func (c *simClaim) emit(event ClaimChanged) {
 	event.Shard = c.shard
-	c.p.step(event)
+	c.told(event)
 }
 
 func (c *simClaim) start() {
@@ -139,12 +145,10 @@ func (c *simClaim) decide() {
 func (c *simClaim) again(d time.Duration) {
 	c.seq++
 	seq := c.seq
-	c.p.w.after(d, func() {
-		c.p.run(func() {
-			if seq == c.seq {
-				c.decide()
-			}
-		})
+	c.p.after(d, func() {
+		if seq == c.seq {
+			c.decide()
+		}
 	})
 }
 
@@ -186,7 +190,7 @@ func (c *simClaim) put(next simLease, over string, off bool) (simLease, bool) {
 func (c *simClaim) write(holder Identity, rule simRule) {
 	c.busy = true
 	seen, sent, off := c.seen, c.sends(), c.p.w.off == rule
-	over := seen.version
+	over, found := seen.version, c.finds(seen)
 	if seen.missing {
 		over = ""
 	}
@@ -202,7 +206,8 @@ func (c *simClaim) write(holder Identity, rule simRule) {
 				c.seen, c.since = stored, c.p.reading()
 				c.wrote(stored.version)
 				if holder == c.p.identity {
-					c.acquired(stored.version, sent, seen.unclean || seen.unsettled || seen.missing, seen.holder == holder)
+					c.unsure = false
+					c.acquired(stored.version, sent, found)
 				}
 			}
 			c.decide()
@@ -210,10 +215,23 @@ func (c *simClaim) write(holder Identity, rule simRule) {
 		}
 	}, func() {
 		c.busy = false
+		if holder == c.p.identity {
+			c.unsure, c.tried = true, found
+		}
 		c.since = c.p.reading()
 		c.again(time.Second)
 		c.releaseIfAsked()
 	})
+}
+
+// finds tells in which state a write finds the Lease: one that names this process because the answer to
+// an earlier write was lost, in the state which that one found.
+func (c *simClaim) finds(seen simLease) simFound {
+	isOwn := seen.holder == c.p.identity
+	if isOwn && c.unsure {
+		return c.tried
+	}
+	return simFound{unclean: seen.unclean || seen.unsettled || seen.missing, again: isOwn}
 }
 
 // timed notes when a successful write was sent: from then on the claim counts.
@@ -224,7 +242,7 @@ func (c *simClaim) timed(sent simSent) {
 	}
 }
 
-func (c *simClaim) acquired(version string, sent simSent, unclean, again bool) {
+func (c *simClaim) acquired(version string, sent simSent, found simFound) {
 	c.epoch, c.version, c.phase = claim.Epoch(version), version, claim.Acquired
 	c.timed(sent)
 	if !c.live() {
@@ -233,7 +251,7 @@ func (c *simClaim) acquired(version string, sent simSent, unclean, again bool) {
 	}
 	epoch := c.epoch
 	if !c.releasing {
-		c.emit(ClaimChanged{Type: claim.Acquired, Epoch: epoch, Unclean: unclean, Again: again})
+		c.emit(ClaimChanged{Type: claim.Acquired, Epoch: epoch, Unclean: found.unclean, Again: found.again})
 	}
 	c.renewLater(epoch)
 	c.watchDeadline(epoch)
@@ -253,7 +271,7 @@ func (c *simClaim) watchDeadline(epoch claim.Epoch) {
 		next = t.LeaseDuration - simCancelLead
 	}
 	if wait := c.sent + next - c.p.reading(); wait > 0 {
-		c.p.w.after(wait, func() { c.p.run(func() { c.watchDeadline(epoch) }) })
+		c.p.after(wait, func() { c.watchDeadline(epoch) })
 		return
 	}
 	switch c.phase {
@@ -273,12 +291,10 @@ func (c *simClaim) watchDeadline(epoch claim.Epoch) {
 func (c *simClaim) renewLater(epoch claim.Epoch) {
 	c.renewSeq++
 	seq := c.renewSeq
-	c.p.w.after(c.p.w.timings.RetryPeriod, func() {
-		c.p.run(func() {
-			if seq == c.renewSeq {
-				c.renew(epoch)
-			}
-		})
+	c.p.after(c.p.w.timings.RetryPeriod, func() {
+		if seq == c.renewSeq {
+			c.renew(epoch)
+		}
 	})
 }
 
@@ -401,16 +417,14 @@ func (c *simClaim) readAndEmpty() {
 }
 
 func (c *simClaim) retryRelease() {
-	c.p.w.after(c.p.w.timings.RetryPeriod/4, func() {
-		c.p.run(func() {
-			c.busy = false
-			c.releaseIfAsked()
-		})
+	c.p.after(c.p.w.timings.RetryPeriod/4, func() {
+		c.busy = false
+		c.releaseIfAsked()
 	})
 }
 
 func (c *simClaim) released(stored simLease) {
-	c.busy, c.releasing, c.started, c.epoch = false, false, false, ""
+	c.busy, c.releasing, c.started, c.unsure, c.epoch = false, false, false, false, ""
 	if !isOlder(stored.version, c.seen.version) {
 		c.seen, c.since = stored, c.p.reading()
 	}

@@ -12,6 +12,7 @@ type simNet struct {
 	lag      time.Duration // of its watches
 	badUntil time.Duration // until when requests and answers are lost or late
 	cutUntil time.Duration // until when nothing gets through
+	loseNext bool          // the next answer is lost
 }
 
 // latency is what one way of a request takes.
@@ -26,7 +27,7 @@ func (p *simProcess) request(reach func() func(), fail func()) {
 	w := p.w
 	there, back, lost := p.fate()
 	if lost || there+back > simClientTimeout {
-		w.after(simClientTimeout, func() { p.run(fail) })
+		p.after(simClientTimeout, fail)
 		if !lost {
 			w.after(there, func() {
 				if !w.down {
@@ -38,11 +39,11 @@ func (p *simProcess) request(reach func() func(), fail func()) {
 	}
 	w.after(there, func() {
 		if w.down {
-			w.after(back, func() { p.run(fail) })
+			p.after(back, fail)
 			return
 		}
 		if answer := reach(); answer != nil {
-			w.after(back, func() { p.run(answer) })
+			p.after(back, answer)
 		}
 	})
 }
@@ -51,6 +52,10 @@ func (p *simProcess) request(reach func() func(), fail func()) {
 func (p *simProcess) fate() (there, back time.Duration, lost bool) {
 	w := p.w
 	there, back, lost = w.latency(), w.latency(), w.at < p.net.cutUntil
+	if p.net.loseNext {
+		p.net.loseNext = false
+		back += simClientTimeout
+	}
 	if w.at >= p.net.badUntil {
 		return there, back, lost
 	}
@@ -70,7 +75,7 @@ func (p *simProcess) fate() (there, back time.Duration, lost bool) {
 // later delivers what a watch shows: in order, after its lag.
 func (p *simProcess) later(last *time.Duration, work func()) {
 	*last = max(*last, max(p.w.at, p.net.cutUntil)+p.w.latency()+p.net.lag)
-	p.w.after(*last-p.w.at, func() { p.run(work) })
+	p.after(*last-p.w.at, work)
 }
 
 func (p *simProcess) deliver(last *time.Duration, event Event) {
@@ -81,6 +86,7 @@ func (p *simProcess) deliver(last *time.Duration, event Event) {
 type simEvent struct {
 	at   time.Duration
 	seq  int
+	in   *simProcess // nil: in the world
 	work func()
 }
 

@@ -2,5 +2,5 @@
 
 package sharding
 
-// simSeeds are as many as take a minute on one core.
-const simSeeds = 10_000
+// simSeeds are as many as take about 90 s on one core.
+const simSeeds = 20_000

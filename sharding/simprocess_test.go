@@ -39,8 +39,9 @@ type simProcess struct {
 	renewal  int                // number of the last renewal that was sent
 	stored   int                // number of the last that got there
 	holders  map[Shard]Identity // as the machine was told
-	wakeSeq  int
-	awaiting int // admissions of this step that were not replayed
+	wakeAt   time.Duration      // when the machine wants a Tick; 0 for never
+	nextWake time.Duration      // when the next event for that is due; 0 for none
+	awaiting int                // admissions of this step that were not replayed
 }
 
 // simShard is what the guard and the scopes of a process know of a shard.
@@ -87,7 +88,7 @@ func (w *simWorld) startWith(member Member, settings Settings) *simProcess {
 	for _, terminated := range w.terminated {
 		p.step(terminated)
 	}
-	w.after(20*time.Millisecond, func() { p.run(func() { p.step(DirectorySynced{}) }) })
+	p.after(20*time.Millisecond, func() { p.step(DirectorySynced{}) })
 	p.measure()
 	p.work()
 	return p
@@ -140,7 +141,7 @@ func (p *simProcess) join() {
 	p.w.silences[p.identity] = &simSilence{since: p.w.at}
 	p.claims = nil
 	for shard := range p.settings.Shards {
-		c := &simClaim{p: p, shard: Shard(shard)}
+		c := &simClaim{p: p, shard: Shard(shard), told: p.claimChanged}
 		p.claims = append(p.claims, c)
 		c.observe(p.w.leases[shard])
 	}
@@ -153,7 +154,7 @@ func (p *simProcess) renewAgain(identity Identity) {
 	if p.gone() || p.identity != identity {
 		return
 	}
-	p.w.after(p.w.timings.RetryPeriod, func() { p.run(func() { p.renewAgain(identity) }) })
+	p.after(p.w.timings.RetryPeriod, func() { p.renewAgain(identity) })
 	p.renew()
 }
 
@@ -202,6 +203,8 @@ func (p *simProcess) run(work func()) {
 	}
 }
 
+func (p *simProcess) claimChanged(event ClaimChanged) { p.step(event) }
+
 func (p *simProcess) step(event Event) {
 	if p.gone() {
 		return
@@ -227,7 +230,7 @@ func (p *simProcess) checkReplays() {
 // lookAtClaims tells the machine what its claims have seen of the Leases, now and then, as the
 // coordinator does.
 func (p *simProcess) lookAtClaims() {
-	p.w.after(p.w.timings.RetryPeriod/2, func() { p.run(p.lookAtClaims) })
+	p.after(p.w.timings.RetryPeriod/2, p.lookAtClaims)
 	bound := membership.BreakAfter(p.w.timings.LeaseDuration, p.w.timings.RetryPeriod)
 	isBehind := func(c *simClaim) bool { return c.lag() > bound }
 	if lagging := slices.ContainsFunc(p.claims, isBehind); lagging != p.lagging {

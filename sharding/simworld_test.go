@@ -31,7 +31,9 @@ type simWorld struct {
 	lostAt     time.Duration       // when P was deleted or garbled
 	garbled    string              // version at which something else is stored in place of p
 	leases     []simLease
+	stored     func(simLease) // is told of each Lease that is stored; nil for nobody
 	owners     []simOwner
+	acting     []*simProcess // by shard, as found by check
 	presences  map[Identity]PresenceSeen
 	silences   map[Identity]*simSilence
 	replicas   int
@@ -84,6 +86,7 @@ func newSimWorld(seed uint64, shards, replicas int) *simWorld {
 		},
 		leases:    make([]simLease, shards),
 		owners:    make([]simOwner, shards),
+		acting:    make([]*simProcess, shards),
 		presences: map[Identity]PresenceSeen{},
 		silences:  map[Identity]*simSilence{},
 		costs:     map[Shard]placement.Cost{},
@@ -110,6 +113,12 @@ func (w *simWorld) after(d time.Duration, work func()) {
 	w.queue.push(simEvent{at: w.at + max(d, 0), seq: w.seq, work: work})
 }
 
+// after has the process do something later, if it is still there.
+func (p *simProcess) after(d time.Duration, work func()) {
+	p.w.seq++
+	p.w.queue.push(simEvent{at: p.w.at + max(d, 0), seq: p.w.seq, in: p, work: work})
+}
+
 // run lets events happen for a time, and checks the invariants after each. It ends at the first
 // violation.
 func (w *simWorld) run(d time.Duration) {
@@ -117,7 +126,11 @@ func (w *simWorld) run(d time.Duration) {
 	for len(w.queue) > 0 && w.queue[0].at <= end && w.violation == nil {
 		event := w.queue.pop()
 		w.at = event.at
-		event.work()
+		if event.in == nil {
+			event.work()
+		} else {
+			event.in.run(event.work)
+		}
 		if w.someGone {
 			w.someGone = false
 			w.processes = slices.DeleteFunc(w.processes, (*simProcess).gone)
@@ -226,6 +239,9 @@ func (w *simWorld) changeLease(shard Shard, lease simLease) {
 	w.checkTaken(shard, lease)
 	lease.version = w.nextVersion()
 	w.leases[shard] = lease
+	if w.stored != nil {
+		w.stored(lease)
+	}
 	if owner := &w.owners[shard]; lease.holder != "" && lease.holder != owner.identity {
 		owner.identity = lease.holder
 		owner.count++
@@ -251,7 +267,8 @@ func (w *simWorld) changePresence(seen PresenceSeen) {
 			w.silences[seen.Identity] = &simSilence{since: w.at}
 		}
 	}
+	event := Event(seen)
 	for _, p := range w.processes {
-		p.deliver(&p.presenceAt, seen)
+		p.deliver(&p.presenceAt, event)
 	}
 }

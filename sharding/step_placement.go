@@ -124,7 +124,7 @@ func (m *Machine) placementBase(now time.Time) (placement.Placement, bool) {
 		base.Version = m.unreadable
 		return base, true
 	}
-	base := m.p.Clone()
+	base := *m.p
 	if !m.absentSince.IsZero() {
 		base.Version = m.unreadable
 	}
@@ -187,6 +187,9 @@ func (m *Machine) recordSelf(next placement.Placement) placement.Placement {
 		}
 	}
 	for _, state := range m.ownStates(known) {
+		if state == process.State {
+			continue
+		}
 		recorded, err := next.Record(m.self, state)
 		if err != nil {
 			var backwards *placement.StateError

@@ -1,8 +1,6 @@
 package membership
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +15,7 @@ type Observer struct {
 	leaseDuration time.Duration
 	breakAfter    time.Duration
 	seen          map[placement.Identity]observation
+	order         []placement.Identity // the keys of seen, sorted; replaced when they change
 	echo          echo
 }
 
@@ -58,6 +57,9 @@ func (o *Observer) Seen(identity placement.Identity, version string, now time.Ti
 	}
 	// A Lease that is deleted counts as unchanged from when it was first seen absent.
 	o.seen[identity] = observation{version: version, since: now}
+	if i, known := slices.BinarySearch(o.order, identity); !known {
+		o.order = slices.Insert(slices.Clone(o.order), i, identity)
+	}
 }
 
 // Acked notes that an own renewal was written and answered with this version.
@@ -139,12 +141,15 @@ func (o *Observer) ExpiresAt(identity placement.Identity) (time.Time, bool) {
 }
 
 // Forget drops what is known of a process.
-func (o *Observer) Forget(identity placement.Identity) { delete(o.seen, identity) }
+func (o *Observer) Forget(identity placement.Identity) {
+	delete(o.seen, identity)
+	if i, known := slices.BinarySearch(o.order, identity); known {
+		o.order = slices.Delete(slices.Clone(o.order), i, i+1)
+	}
+}
 
 // Rejoined forgets the own renewals: those of a new identity begin.
 func (o *Observer) Rejoined() { o.echo = echo{at: o.echo.at} }
 
-// Identities returns all observed processes in order.
-func (o *Observer) Identities() []placement.Identity {
-	return slices.SortedFunc(maps.Keys(o.seen), cmp.Compare[placement.Identity])
-}
+// Identities returns all observed processes in order. The slice is not to be changed.
+func (o *Observer) Identities() []placement.Identity { return o.order }

@@ -37,7 +37,7 @@ func (c Cost) IsNear(other Cost) bool {
 // where the new weights would move no home and correct nothing that is much: so that P is not
 // written for noise.
 func (p Placement) Fold(costs map[Shard]Cost) Placement {
-	next := p.Clone()
+	next := p
 	next.Weights = make(map[Shard]int64, p.Shards)
 	total := int64(0)
 	for shard := range Shard(p.Shards) {

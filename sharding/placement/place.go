@@ -19,9 +19,9 @@ import (
 // are deputies.
 //
 // Without expected members no shard has a home. Nothing panics: settings that are not valid give
-// a placement without homes.
+// a placement without homes. The result shares with p what it does not change.
 func Place(p Placement, expected []Member) Placement {
-	placed := p.Clone()
+	placed := p
 	placed.Expected = sortedMembers(expected)
 	pref := newPreference(placed.Expected, max(p.Shards, 0))
 	if len(p.Weights) > 0 {

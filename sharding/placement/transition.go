@@ -60,7 +60,7 @@ func (p Placement) Record(identity Identity, state State) (Placement, error) {
 	if stateOrder[state] == 0 || state == Dead {
 		return Placement{}, &FieldError{Field: "state", Problem: fmt.Sprintf("a process cannot record itself as %q", state)}
 	}
-	next := p.Clone()
+	next := p.withOwnProcesses()
 	i := next.indexOf(identity)
 	switch {
 	case i < 0 && state != Joining:
@@ -101,7 +101,7 @@ func (p Placement) MarkDead(identity Identity, cause DeathCause) (Placement, err
 	if cause != Confirmed && cause != Expired {
 		return Placement{}, &FieldError{Field: "cause", Problem: fmt.Sprintf("%q is neither confirmed nor expired", cause)}
 	}
-	next := p.Clone()
+	next := p.withOwnProcesses()
 	i := next.indexOf(identity)
 	if i < 0 {
 		return Placement{}, fmt.Errorf("marking %s dead: %w", identity, ErrUnknownIdentity)
@@ -125,7 +125,7 @@ func (p Placement) Prune(named func(Identity) bool, complete bool) Placement {
 	for _, process := range p.Processes {
 		newest[process.Member] = max(newest[process.Member], process.Joined)
 	}
-	next := p.Clone()
+	next := p.withOwnProcesses()
 	slices.Reverse(next.Processes) // the latest of a member first
 	next.Processes = slices.DeleteFunc(next.Processes, func(e Process) bool {
 		superseded := e.Joined < newest[e.Member] || !p.IsExpected(e.Member)
@@ -159,9 +159,14 @@ func (p Placement) Expect(members []Member, statefulSetVersion string) (Placemen
 	if err := checkNewer(statefulSetVersion, p.comparableVersion()); err != nil {
 		return Placement{}, err
 	}
-	next := p.Clone()
-	next.StatefulSetVersion = statefulSetVersion
-	return Place(next, members), nil
+	p.StatefulSetVersion = statefulSetVersion
+	return Place(p, members), nil
+}
+
+// withOwnProcesses returns p with a list of processes that may be changed; the rest is shared.
+func (p Placement) withOwnProcesses() Placement {
+	p.Processes = slices.Clone(p.Processes)
+	return p
 }
 
 // comparableVersion is the recorded version of the StatefulSet, or empty where it cannot be this
