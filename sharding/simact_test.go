@@ -21,7 +21,11 @@ func (p *simProcess) do(action Action) {
 	case Revoke:
 		p.cancel(a.Shard)
 	case Warm:
-		p.after(time.Duration(p.w.rng.IntN(300))*time.Millisecond, func() {
+		takes := p.w.warming
+		if takes == 0 {
+			takes = time.Duration(p.w.rng.IntN(300)) * time.Millisecond
+		}
+		p.after(takes, func() {
 			p.shards[a.Shard].warm, p.shards[a.Shard].wasWarm = true, true
 			p.step(Warmed(a))
 		})
@@ -149,7 +153,7 @@ func (p *simProcess) drain(a Drain) {
 		p.after(0, func() { p.step(Drained{Shard: a.Shard, Seq: a.Seq}) })
 		return
 	}
-	overruns := p.w.rng.IntN(20) == 0 && !p.w.neverOverruns
+	overruns := p.w.rng.IntN(20) == 0 && !p.w.neverOverruns || p.w.alwaysOverrun
 	wait := time.Duration(p.w.rng.IntN(100)) * time.Millisecond
 	if overruns {
 		wait = DefaultDrainBound

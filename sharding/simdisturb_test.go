@@ -197,6 +197,9 @@ func (w *simWorld) restore() {
 // fill starts a process for every expected member that has none.
 func (w *simWorld) fill() {
 	for _, member := range w.members {
+		if member == w.absent {
+			continue
+		}
 		isThere := func(p *simProcess) bool { return !p.gone() && p.member == member && p.podUID == w.pods[member] }
 		if !slices.ContainsFunc(w.processes, isThere) {
 			w.start(member)

@@ -48,7 +48,10 @@ type simWorld struct {
 	folds     int                      // changes of P's weights
 	foldMoves int                      // homes that moved with them
 
-	neverOverruns bool // drains end in time
+	neverOverruns bool          // drains end in time
+	alwaysOverrun bool          // no drain ends
+	warming       time.Duration // what it takes to load a shard; 0 for a moment
+	absent        Member        // whose Pod does not start
 	processes     []*simProcess
 	someGone      bool // of processes
 	violation     *simViolation
