@@ -4,3 +4,6 @@ package sharding
 
 // simSeeds are as many as take about 90 s on one core.
 const simSeeds = 20_000
+
+// storySeeds are the seeds of each story.
+const storySeeds = 30

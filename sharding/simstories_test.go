@@ -24,6 +24,8 @@ type simStory struct {
 	// still says that no shard goes to another process meanwhile.
 	still bool
 	end   func(w *simWorld) // of the fault
+	// needs is a rule without which the fault breaks something; none where no single one decides.
+	needs simRule
 }
 
 // simStories are the faults of docs/reliability.md that need no API server.
@@ -31,14 +33,17 @@ var simStories = map[string]simStory{
 	"a Pod is deleted by force": {
 		begin: func(_ *simWorld, p *simProcess) { p.forceDelete() },
 		lasts: time.Minute, gap: plannedGap,
+		needs: rulePodGone,
 	},
 	"two Pods with one name, the old one on a lost Node": {
 		begin: func(_ *simWorld, p *simProcess) { p.cut(40 * time.Second); p.forceDelete() },
 		lasts: time.Minute, gap: DefaultLeaseDuration + 2*time.Second + simWarming,
+		needs: rulePodGone,
 	},
 	"a container is restarted in its Pod": {
 		begin: func(_ *simWorld, p *simProcess) { p.crash(true) }, // reported after a second
 		lasts: time.Minute, gap: time.Second + 2*time.Second + simWarming,
+		needs: ruleNonce,
 	},
 	"the shard Leases are deleted by hand": {
 		begin: func(w *simWorld, _ *simProcess) { w.deleteAllLeases() },
@@ -55,10 +60,12 @@ var simStories = map[string]simStory{
 	"homes in P are edited by hand": {
 		begin: func(w *simWorld, _ *simProcess) { w.editP(exchangeHomes) },
 		lasts: 30 * time.Second, gap: plannedGap,
+		needs: ruleWarm,
 	},
 	"the processes are removed from P by hand": {
 		begin: func(w *simWorld, _ *simProcess) { w.editP(func(p *placement.Placement) { p.Processes = nil }) },
 		lasts: time.Minute,
+		needs: ruleEpoch,
 	},
 	"a shutdown during warm-up": {
 		begin: func(w *simWorld, _ *simProcess) {
@@ -68,19 +75,23 @@ var simStories = map[string]simStory{
 			w.after(2*time.Second, joined.stop)
 		},
 		lasts: time.Minute, gap: plannedGap,
+		needs: ruleWarm,
 	},
 	"a member joins and leaves ten times in a minute": {
 		begin: func(w *simWorld, _ *simProcess) { w.comeAndGo(10) },
 		lasts: time.Minute, gap: plannedGap,
+		needs: ruleWarm,
 	},
 	"a warm-up takes a minute": {
 		begin: func(w *simWorld, _ *simProcess) { w.warming = time.Minute; w.scale(4); w.fill() },
 		lasts: 80 * time.Second, gap: plannedGap,
+		needs: ruleWarm,
 	},
 	"a drain never ends": {
 		begin: func(w *simWorld, _ *simProcess) { w.alwaysOverrun = true; w.scale(4); w.fill() },
 		lasts: time.Minute, gap: DefaultDrainBound + plannedGap, still: true,
-		end: func(w *simWorld) { w.alwaysOverrun = false },
+		end:   func(w *simWorld) { w.alwaysOverrun = false },
+		needs: ruleWarm,
 	},
 	"a member is expected whose Pod never starts": {
 		begin: func(w *simWorld, _ *simProcess) { w.absent = "redis-operator-3"; w.scale(4); w.fill() },
@@ -90,6 +101,7 @@ var simStories = map[string]simStory{
 	"watches stall while writes pass": {
 		begin: func(w *simWorld, p *simProcess) { p.net.lag = 30 * time.Second; w.after(20*time.Second, w.scaleAny) },
 		lasts: time.Minute,
+		needs: ruleEcho,
 	},
 	"an API outage ends for one replica first": {
 		begin: func(w *simWorld, p *simProcess) {
@@ -106,6 +118,7 @@ var simStories = map[string]simStory{
 	"P is deleted during a roll that brings another S": {
 		begin: func(w *simWorld, p *simProcess) { w.rollTo(p, w.settings.Shards/2) },
 		lasts: time.Minute, gap: plannedGap,
+		needs: ruleWarm,
 	},
 }
 
@@ -114,8 +127,8 @@ var simStories = map[string]simStory{
 func TestStories(t *testing.T) {
 	for name, tc := range simStories {
 		t.Run(name, func(t *testing.T) {
-			if found := search(1, 30, tc.simulate); found != nil {
-				for _, line := range found.trace {
+			if found := search(1, storySeeds, func(seed uint64) *simWorld { return tc.simulate(seed, noRule, false) }); found != nil {
+				for _, line := range tc.simulate(found.seed, noRule, true).trace {
 					t.Log(line)
 				}
 				t.Fatalf("seed %d: %s", found.seed, found.violation.text)
@@ -124,9 +137,25 @@ func TestStories(t *testing.T) {
 	}
 }
 
-func (s simStory) simulate(seed uint64) *simWorld {
+// TestStoriesFindMissingRules switches off the rule that a story needs. Else it would tell nothing.
+func TestStoriesFindMissingRules(t *testing.T) {
+	for name, tc := range simStories {
+		if tc.needs == noRule {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			found := search(1, storySeeds, func(seed uint64) *simWorld { return tc.simulate(seed, tc.needs, false) })
+			if found == nil {
+				t.Fatalf("no violation although nobody keeps the rule: %s", simRules[tc.needs-1].name)
+			}
+			t.Logf("seed %d: %s", found.seed, found.violation.text)
+		})
+	}
+}
+
+func (s simStory) simulate(seed uint64, off simRule, tracing bool) *simWorld {
 	w := newSimWorld(seed, 8, 3)
-	w.tracing, w.neverOverruns = true, true
+	w.off, w.tracing, w.neverOverruns = off, tracing, true
 	w.begin()
 	w.run(10 * time.Second)
 	before := slices.Clone(w.owners)
@@ -209,5 +238,13 @@ func (w *simWorld) rollTo(old *simProcess, shards int) {
 		w.deleteP()
 		w.startWith(old.member, Settings{Shards: shards, Hash: placement.HashFNV1aMix})
 	})
-	w.after(30*time.Second, func() { w.restore(); w.pods[old.member] = ""; w.fill() })
+	w.after(30*time.Second, func() {
+		for _, p := range w.processes {
+			if p.settings != w.settings {
+				w.fail("I3", "%s goes on with %d shards, there are %d", p.identity, p.settings.Shards, w.settings.Shards)
+			}
+		}
+		w.pods[old.member] = ""
+		w.fill()
+	})
 }

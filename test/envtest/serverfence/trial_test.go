@@ -41,30 +41,44 @@ func TestStoppedInMidReconcile(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := newTrialStage(t, tc.fenced)
-			old := s.start(t, tc.guarded)
-			eventually(t, "the process writes", 20*time.Second,
-				func() bool { return old.counts()["accepted"] >= 3 }, func() any { return old.counts() })
-			old.signal(t, syscall.SIGSTOP)
-			s.takeOver(t)
-			before := old.counts()
-			old.signal(t, syscall.SIGCONT)
-			eventually(t, "the process says "+tc.wantLine, 20*time.Second, func() bool {
-				now := old.counts()
-				return now[tc.wantLine] >= before[tc.wantLine]+20 || now[exited] > 0 && tc.guarded
-			}, func() any { return old.counts() })
-			stale := s.staleWrites(t)
-			t.Logf("after the stop: %v before, %v now; %d stale writes got in", before, old.counts(), stale)
-			if (stale > 0) != tc.wantStale {
-				t.Errorf("%d stale writes got in, want some: %t", stale, tc.wantStale)
-			}
-			for line := range old.counts() {
-				if strings.HasPrefix(line, "failed") {
-					t.Errorf("the process says: %s", line)
-				}
+			result := newTrialStage(t, tc.fenced).stopAndGoOn(t, tc.guarded, tc.wantLine, 0)
+			if (result.stale > 0) != tc.wantStale {
+				t.Errorf("%d stale writes got in, want some: %t", result.stale, tc.wantStale)
 			}
 		})
 	}
+}
+
+// trialResult is what became of a process's writes after it went on.
+type trialResult struct {
+	lines map[string]int // what it says, by line
+	stale int            // writes that got in after the new owner's first
+}
+
+// stopAndGoOn has a process write, stops it after a while in which it may get on with its writes, has the
+// shard taken over, and lets it go on until it has said often enough what becomes of its writes.
+func (s *trialStage) stopAndGoOn(t *testing.T, guarded bool, wantLine string, after time.Duration) trialResult {
+	t.Helper()
+	old := s.start(t, guarded)
+	eventually(t, "the process writes", 30*time.Second,
+		func() bool { return old.counts()["accepted"] >= 3 }, func() any { return old.counts() })
+	<-time.After(after)
+	old.signal(t, syscall.SIGSTOP)
+	s.takeOver(t)
+	before := old.counts()
+	old.signal(t, syscall.SIGCONT)
+	eventually(t, "the process says "+wantLine, 30*time.Second, func() bool {
+		now := old.counts()
+		return now[wantLine] >= before[wantLine]+20 || now[exited] > 0 && guarded
+	}, func() any { return old.counts() })
+	result := trialResult{stale: s.staleWrites(t), lines: old.counts()}
+	t.Logf("after the stop: %v before, %v now; %d stale writes got in", before, result.lines, result.stale)
+	for line := range result.lines {
+		if strings.HasPrefix(line, "failed") {
+			t.Errorf("the process says: %s", line)
+		}
+	}
+	return result
 }
 
 // trialStage is an installation with an object in a user's namespace, whose every state is kept.

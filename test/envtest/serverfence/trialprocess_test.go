@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptrace"
 	"os"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +30,13 @@ const trialVariable = "FENCE_TRIAL"
 // exited is the line of a process that ends itself at its claim's deadline, since a call that it had begun
 // before the stop is still in flight.
 const exited = "exited with a call in flight"
+
+// What a process says, besides what became of a call, when the call was sent although its claim's deadline
+// had passed: by when the guard was asked.
+const (
+	caught = "sent past the deadline, which passed after the guard was asked"
+	late   = "sent past the deadline, which had passed before the guard was asked"
+)
 
 // trial is what a process of the trial is told.
 type trial struct {
@@ -91,9 +101,43 @@ func (t trial) run(ctx context.Context) error {
 	}
 	go func() { _ = set.Run(ctx) }()
 	<-set.Synced()
-	set.Claim(settings.ShardOf(t.Namespace)).Start(ctx)
+	shardClaim := set.Claim(settings.ShardOf(t.Namespace))
+	shardClaim.Start(ctx)
 	<-admitted
-	return t.reconcile(ctx, config, gate)
+	return t.reconcile(ctx, config, gate, (&stopwatch{deadline: shardClaim.Deadline}).watch)
+}
+
+// stopwatch compares the clock with a claim's deadline, or the last that it had.
+type stopwatch struct {
+	deadline func() time.Time
+
+	mu   sync.Mutex // guards last
+	last time.Time
+}
+
+func (w *stopwatch) isOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := w.deadline(); !at.IsZero() {
+		w.last = at
+	}
+	return !time.Now().Before(w.last)
+}
+
+// watch tells of calls that reach the wire past the deadline. It goes around the guard.
+func (w *stopwatch) watch(guarded http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		wasOver := w.isOver()
+		trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
+			switch {
+			case wasOver:
+				fmt.Println(late)
+			case w.isOver():
+				fmt.Println(caught)
+			}
+		}}
+		return guarded.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	})
 }
 
 // obey does with the guard what the coordinator does on the events of a claim.
@@ -113,7 +157,9 @@ func obey(gate *guard.Guard, e claim.Event) {
 
 // reconcile is admitted once and writes for ever, at a pace that leaves most stops between two writes; that
 // its context ends does not stop it.
-func (t trial) reconcile(ctx context.Context, config *rest.Config, gate *guard.Guard) error {
+func (t trial) reconcile(
+	ctx context.Context, config *rest.Config, gate *guard.Guard, watch func(http.RoundTripper) http.RoundTripper,
+) error {
 	ctx, done, err := gate.Enter(ctx, t.Namespace)
 	if err != nil {
 		return err
@@ -123,6 +169,7 @@ func (t trial) reconcile(ctx context.Context, config *rest.Config, gate *guard.G
 	if t.Guarded {
 		config = rest.CopyConfig(config)
 		config.Wrap(gate.RoundTripper)
+		config.Wrap(watch)
 	}
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
