@@ -91,7 +91,7 @@ var simStories = map[string]simStory{
 		begin: func(w *simWorld, _ *simProcess) { w.alwaysOverrun = true; w.scale(4); w.fill() },
 		lasts: time.Minute, gap: DefaultDrainBound + plannedGap, still: true,
 		end:   func(w *simWorld) { w.alwaysOverrun = false },
-		needs: ruleWarm,
+		needs: ruleDrain,
 	},
 	"a member is expected whose Pod never starts": {
 		begin: func(w *simWorld, _ *simProcess) { w.absent = "redis-operator-3"; w.scale(4); w.fill() },
