@@ -57,14 +57,14 @@ func keyspace(t *testing.T, cluster *redisv1.RedisCluster) *goredis.ClusterClien
 
 func eventually(t *testing.T, what string, isSo func(context.Context) error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
 		err := isSo(t.Context())
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not after 30 s: %s: %v", what, err)
+			t.Fatalf("not after %s: %s: %v", patience, what, err)
 		}
 	}
 }
@@ -121,6 +121,18 @@ func TestChangedConfigIsSetOnEveryNode(t *testing.T) {
 	if err := suite.client.Get(t.Context(), key, config); err != nil || strings.Contains(config.Data["redis.conf"], "databases") {
 		t.Errorf("a directive that was refused is written down for the next start (%v)", err)
 	}
+	if err := suite.client.Delete(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a ConfigMap of what is in force", func(ctx context.Context) error {
+		if err := suite.client.Get(ctx, key, config); err != nil {
+			return err
+		}
+		if text := config.Data["redis.conf"]; strings.Contains(text, "databases \"7\"") || !strings.Contains(text, `maxmemory "209715200"`) {
+			return fmt.Errorf("it says %q", text)
+		}
+		return nil
+	})
 	change(t, cluster, func(c *redisv1.RedisCluster) { delete(c.Spec.Config, "databases") })
 	await(t, cluster, "valid again", func(c *redisv1.RedisCluster) bool {
 		return isReady(c) && meta.IsStatusConditionTrue(c.Status.Conditions, redisv1.ConditionConfigValid)
