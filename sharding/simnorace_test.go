@@ -2,7 +2,7 @@
 
 package sharding
 
-// simSeeds are as many as take about 90 s on one core.
+// simSeeds are as many as take about 95 s on one core.
 const simSeeds = 20_000
 
 // storySeeds are the seeds of each story.
