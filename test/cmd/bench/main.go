@@ -37,6 +37,14 @@ var scenarios = map[string]func(context.Context) error{
 		}
 		return bench.Cache(ctx, os.Stdout, options)
 	},
+	"failover": func(ctx context.Context) error {
+		rounds, errRounds := fromEnv("ROUNDS", 50)
+		nodes, errNodes := fromEnv("NODES", 20)
+		if err := errors.Join(errRounds, errNodes); err != nil {
+			return err
+		}
+		return bench.Failover(ctx, os.Stdout, rounds, nodes)
+	},
 	"formation": func(ctx context.Context) error {
 		rounds, err := fromEnv("ROUNDS", 10)
 		if err != nil {
@@ -52,7 +60,14 @@ var scenarios = map[string]func(context.Context) error{
 		return bench.Idle(ctx, os.Stdout, time.Duration(minutes)*time.Minute)
 	},
 	"placement": func(context.Context) error { return bench.Placement(os.Stdout) },
-	"zipf":      func(context.Context) error { bench.Zipf(os.Stdout); return nil },
+	"roll": func(ctx context.Context) error {
+		rounds, err := fromEnv("ROUNDS", 1)
+		if err != nil {
+			return err
+		}
+		return bench.Roll(ctx, os.Stdout, rounds)
+	},
+	"zipf": func(context.Context) error { bench.Zipf(os.Stdout); return nil },
 }
 
 func main() {

@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/ptr"
+
+	"example.com/redis-operator/test/stage"
+)
+
+// Failover kills operator replicas and takes, for each of their shards, the time until another process
+// admits it. Each round has a fresh Pod. Its process is killed twice: the kubelet restarts the container at
+// once after the first kill, and only after 10 s after the second, which is how it is kept from restarting.
+// Then Nodes are lost, each with a replica.
+//
+//   - restart_gap_s_p99: from the first kill, of shards that the next container of the Pod took
+//   - kill_gap_s_p99: from the second kill, of shards that another Pod took
+//   - confirmed_gap_s_p99: of the same, from when the kubelet's report of the death was seen on a watch
+//   - unconfirmed_gap_s_max: from the loss of a Node
+func Failover(ctx context.Context, out io.Writer, rounds, nodes int) (err error) {
+	o, err := openOwnership(ctx, out, "failover")
+	if err != nil {
+		return err
+	}
+	defer func() { o.close(ctx, err) }()
+	f := &failover{ownership: o, victim: stage.OperatorStatefulSet + "-1"}
+	for round := range rounds {
+		if err := f.killTwice(ctx); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+	}
+	for round := range nodes {
+		if err := f.loseNode(ctx); err != nil {
+			return fmt.Errorf("lost Node %d: %w", round, err)
+		}
+	}
+	o.figure("confirmed_gap_s_p99", percentile(f.confirmed, 0.99), "s")
+	o.figure("kill_gap_s_p99", percentile(f.killed, 0.99), "s")
+	o.figure("restart_gap_s_p99", percentile(f.restarted, 0.99), "s")
+	o.figure("unconfirmed_gap_s_max", percentile(f.unconfirmed, 1), "s")
+	o.overlaps()
+	return nil
+}
+
+type failover struct {
+	*ownership
+	victim                                    string
+	confirmed, killed, restarted, unconfirmed []float64 // seconds
+}
+
+// killTwice replaces the victim by a fresh Pod and kills its process, and then the process after that.
+func (f *failover) killTwice(ctx context.Context) error {
+	err := f.Kubernetes.CoreV1().Pods(stage.OperatorNamespace).Delete(ctx, f.victim, metav1.DeleteOptions{})
+	if err != nil {
+		return fmt.Errorf("deleting Pod %s: %w", f.victim, err)
+	}
+	if err := f.settled(ctx, stage.OperatorReplicas); err != nil {
+		return err
+	}
+	restart, err := f.kill(ctx)
+	if err != nil {
+		return err
+	}
+	others := 0
+	for _, gap := range restart.gaps {
+		if gap.ToPod != f.victim {
+			others++
+			continue
+		}
+		f.restarted = append(f.restarted, gap.Length().Seconds())
+	}
+	if err := f.settled(ctx, stage.OperatorReplicas); err != nil {
+		return err
+	}
+	crash, err := f.kill(ctx)
+	if err != nil {
+		return err
+	}
+	var last time.Duration
+	for _, gap := range crash.gaps {
+		if gap.ToPod == f.victim {
+			return fmt.Errorf("shard %d was taken by the same Pod, whose container was to rest", gap.Shard)
+		}
+		f.killed = append(f.killed, gap.Length().Seconds())
+		f.confirmed = append(f.confirmed, (gap.End - crash.reported).Seconds())
+		last = max(last, gap.End)
+	}
+	f.note("restarted: %d shards taken by the Pod, %d by others; then killed: reported after %.2f s, %d shards taken, the last after %.2f s",
+		len(restart.gaps)-others, others, (crash.reported - crash.at).Seconds(), len(crash.gaps), (last - crash.at).Seconds())
+	return f.settled(ctx, stage.OperatorReplicas)
+}
+
+// death is one kill: when it was, when the kubelet's report of it came, and the gaps that followed.
+type death struct {
+	at, reported time.Duration
+	gaps         []stage.Gap
+}
+
+// kill kills the victim's process and waits until all its shards are taken.
+func (f *failover) kill(ctx context.Context) (death, error) {
+	shards, identity := f.held(f.victim)
+	if len(shards) == 0 {
+		return death{}, errors.New(f.victim + " has no shard")
+	}
+	report := make(chan time.Duration, 1)
+	watching, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	ready := make(chan error, 1)
+	go f.awaitReport(watching, identity, ready, report)
+	if err := <-ready; err != nil {
+		return death{}, err
+	}
+	at, err := stage.MonotonicNow()
+	if err != nil {
+		return death{}, err
+	}
+	f.log.Killed(stage.Kill{Pod: f.victim, At: at})
+	if err := f.Local.KillPod(ctx, stage.OperatorNamespace, f.victim); err != nil {
+		return death{}, err
+	}
+	gaps, err := f.waitGaps(ctx, shards, identity)
+	if err != nil {
+		return death{}, err
+	}
+	select {
+	case reported := <-report:
+		return death{at: at, reported: reported, gaps: gaps}, nil
+	case <-watching.Done():
+		return death{}, fmt.Errorf("waiting for the kubelet's report of the end of %s: %w", identity, watching.Err())
+	}
+}
+
+// awaitReport watches the victim's Pod and tells when its status confirms the end of a process. It says
+// ready once it watches.
+func (f *failover) awaitReport(ctx context.Context, identity string, ready chan<- error, report chan<- time.Duration) {
+	watcher, err := f.Kubernetes.CoreV1().Pods(stage.OperatorNamespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", f.victim).String(),
+	})
+	ready <- err
+	if err != nil {
+		return
+	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		if pod, ok := event.Object.(*corev1.Pod); ok && confirmsEnd(pod, identity) {
+			if now, err := stage.MonotonicNow(); err == nil {
+				report <- now
+			}
+			return
+		}
+	}
+}
+
+// confirmsEnd tells whether a Pod's status has the identity in the message of a container that has ended.
+func confirmsEnd(pod *corev1.Pod, identity string) bool {
+	for _, container := range pod.Status.ContainerStatuses {
+		for _, ended := range []*corev1.ContainerStateTerminated{container.State.Terminated, container.LastTerminationState.Terminated} {
+			if ended != nil && strings.Contains(ended.Message, identity) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loseNode loses the Node of the victim, and has it back once its shards are taken.
+func (f *failover) loseNode(ctx context.Context) error {
+	pod, err := f.operatorPod(ctx, f.victim)
+	if err != nil {
+		return err
+	}
+	shards, identity := f.held(f.victim)
+	at, err := stage.MonotonicNow()
+	if err != nil {
+		return err
+	}
+	f.log.Killed(stage.Kill{Pod: f.victim, At: at})
+	if err := f.Local.LoseNode(ctx, pod.Spec.NodeName); err != nil {
+		return err
+	}
+	gaps, err := f.waitGaps(ctx, shards, identity)
+	if err != nil {
+		return err
+	}
+	last := 0.0
+	for _, gap := range gaps {
+		last = max(last, gap.Length().Seconds())
+	}
+	f.unconfirmed = append(f.unconfirmed, last)
+	f.note("Node %s lost: %d shards taken, the last after %.2f s", pod.Spec.NodeName, len(gaps), last)
+	if err := f.Local.RestoreNode(ctx, pod.Spec.NodeName); err != nil {
+		return err
+	}
+	// What ran on the Node does not run any more; its Pod would be counted as running for minutes.
+	err = f.Kubernetes.CoreV1().Pods(stage.OperatorNamespace).Delete(ctx, f.victim, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+	if err != nil {
+		return fmt.Errorf("deleting Pod %s: %w", f.victim, err)
+	}
+	return f.settled(ctx, stage.OperatorReplicas)
+}
