@@ -24,10 +24,16 @@ CONTROLLER_GEN := $(BIN)/tools/controller-gen
 GOLANGCI_LINT  := $(BIN)/tools/golangci-lint
 GOVULNCHECK    := $(BIN)/tools/govulncheck
 
-# The test packages that start a cluster or an API server run one at a time: they measure time.
-SERIAL_TESTS := /envtest|/localcluster|/e2e|/dashboards
-TEST_FLAGS   ?= -race
-GO_TEST      := CGO_ENABLED=1 go test $(TEST_FLAGS)
+GO_TEST := CGO_ENABLED=1 go test -race
+# What `make test` runs. Those of CLUSTERS have a whole Kubernetes, of which every container takes its share
+# of the cores, and so run alone. The others mainly wait, and run TEST_JOBS at a time. Those of CLUSTERS and
+# ENVTESTS are folders of test/; what they start is not seen by the cache of results.
+TEST_JOBS   ?= 2
+CLUSTERS    := e2e chaos localcluster dashboards
+ENVTESTS    := $(addprefix envtest/,serverfence sharding rediscluster claim scopedcache)
+LIGHT       := $(ENVTESTS) simulation unit test-unit example
+TEST_SUITES := $(addprefix suite/,$(CLUSTERS) $(LIGHT))
+space       := $(subst ,, )
 
 ##@ Main job
 
@@ -36,12 +42,25 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 	cd test && go run ./cmd/demo
 
 .PHONY: test
-test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 20 minutes on two cores once built)
+test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 25 minutes on two cores once built)
+	@echo "test: $(words $(TEST_SUITES)) suites; each is printed when it ends"
+	@$(MAKE) --no-print-directory -j$(TEST_JOBS) --output-sync=target $(LIGHT:%=suite/%)
+	@$(MAKE) --no-print-directory -j1 $(CLUSTERS:%=suite/%)
+	@echo "test: ok"
+
+.PHONY: $(TEST_SUITES)
+suite/unit:
 	$(GO_TEST) ./...
-	go test -run '^TestSimulation$$' ./sharding # many more seeds than with the race detector
-	cd test && $(GO_TEST) $$(go list ./... | grep -vE '$(SERIAL_TESTS)')
-	cd test && $(GO_TEST) -p 1 -timeout 40m $$(go list ./... | grep -E '$(SERIAL_TESTS)')
+suite/simulation: # many more seeds than with the race detector
+	go test -run '^TestSimulation$$' ./sharding
+suite/test-unit:
+	cd test && $(GO_TEST) $$(go list ./... | grep -vE '/test/($(subst $(space),|,$(CLUSTERS) $(ENVTESTS)))(/|$$)')
+suite/example:
 	cd $(EXAMPLE) && $(GO_TEST) -p 1 ./...
+suite/e2e: # its stories mainly wait
+	cd test && $(GO_TEST) -count=1 -parallel 4 -timeout 40m ./e2e
+$(filter-out suite/e2e,$(addprefix suite/,$(CLUSTERS) $(ENVTESTS))): suite/%:
+	cd test && $(GO_TEST) -count=1 -p 1 -timeout 40m ./$*/...
 
 .PHONY: test-all
 test-all: export TEST_ALL = 1
@@ -51,6 +70,12 @@ test-all: test ## Run `test` with the long runs and the matrix of engines
 bench: packages k8s build ## Print the figures of one scenario: make bench SCENARIO=placement
 	@[ -n "$(SCENARIO)" ] || { echo "bench: name a scenario, as in: make bench SCENARIO=placement" >&2; exit 2; }
 	cd test && go run ./cmd/bench -scenario $(SCENARIO)
+
+.PHONY: chaos
+chaos: SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+chaos: MINUTES ?= 3
+chaos: packages k8s build ## Disturb an installation and check its invariants: make chaos SEED=1 MINUTES=60
+	cd test && go test -count=1 -v -timeout 0 -run '^TestChaos$$' ./chaos -chaos.seed=$(SEED) -chaos.minutes=$(MINUTES)
 
 ##@ Local Kubernetes
 

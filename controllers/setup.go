@@ -34,6 +34,8 @@ type Deps struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Workers is how many clusters are worked on at the same time. Zero means 32.
 	Workers int
+	// MaxRolling is how many clusters this process rolls at the same time. Zero means 10.
+	MaxRolling int
 	// Registerer takes the operator's metrics. Nil means that of controller-runtime.
 	Registerer prometheus.Registerer
 }
@@ -54,6 +56,7 @@ func Add(mgr ctrl.Manager, deps Deps) error {
 		IsFenced:       deps.IsFenced,
 		Dial:           deps.Dial,
 		Workers:        deps.Workers,
+		MaxRolling:     deps.MaxRolling,
 		Registerer:     deps.Registerer,
 	})
 	if err != nil {

@@ -39,6 +39,10 @@ const (
 	// AnnotationInForce on a StatefulSet holds, as JSON, the fields of the spec that it was made from:
 	// whatever is changed by hand in the StatefulSet itself is put back to them.
 	AnnotationInForce = Group + "/in-force"
+	// AnnotationTemplate on a Pod, and on the template of its StatefulSet, holds a hash of what the spec
+	// decides of a Pod. A Pod whose value differs from that of its StatefulSet is replaced; what another
+	// version of the operator builds from the same spec makes no difference.
+	AnnotationTemplate = Group + "/template"
 )
 
 // Keys of Secrets, ConfigMaps and container ports.
@@ -62,6 +66,8 @@ const (
 	ConditionReplicasLinked = "ReplicasLinked"
 	// ConditionConfigValid: image, password, config and every other input could be put in force.
 	ConditionConfigValid = "ConfigValid"
+	// ConditionUpToDate: every node was made from the present spec.
+	ConditionUpToDate = "UpToDate"
 )
 
 // Reasons of the conditions, and of the events that tell of the same thing.
@@ -70,6 +76,12 @@ const (
 	ReasonCreating   = "Creating"
 	ReasonPaused     = "Paused"
 	ReasonConverging = "Converging"
+
+	ReasonUpToDate = "UpToDate"
+	// ReasonRolling: nodes of an earlier spec are being replaced one by one, or the next waits for what the
+	// message says. ReasonRollHeld: the next cannot be replaced without a loss.
+	ReasonRolling  = "Rolling"
+	ReasonRollHeld = "RollHeld"
 
 	ReasonAllCovered   = "AllCovered"
 	ReasonSlotsMissing = "SlotsMissing"

@@ -12,7 +12,7 @@ const (
 )
 
 // Phase says in one word how a RedisCluster is.
-// +kubebuilder:validation:Enum=Pending;Creating;Ready;Degraded;Failed
+// +kubebuilder:validation:Enum=Pending;Creating;Ready;Updating;Degraded;Failed
 type Phase string
 
 // The phases of a RedisCluster.
@@ -23,6 +23,9 @@ const (
 	PhaseCreating Phase = "Creating"
 	// PhaseReady: every node runs, all slots are served, every replica is linked.
 	PhaseReady Phase = "Ready"
+	// PhaseUpdating: the cluster serves all slots, and its nodes are replaced one by one since the spec
+	// has changed.
+	PhaseUpdating Phase = "Updating"
 	// PhaseDegraded: the cluster was formed, and something of it is missing at the moment.
 	PhaseDegraded Phase = "Degraded"
 	// PhaseFailed: the cluster cannot go on until its input is corrected.
@@ -58,7 +61,10 @@ type RedisClusterSpec struct {
 	ReplicasPerPrimary *int32 `json:"replicasPerPrimary,omitempty"`
 
 	// Image is the container image of the nodes. It needs redis-server 7.0 or later (or
-	// valkey-server under that name), sh, od, sed, cat, mv, rm and sleep.
+	// valkey-server under that name), sh, od, sed, cat, mv, rm and sleep. A changed image is rolled out
+	// node by node: all replicas first, then each primary after a graceful failover to a replica that has
+	// caught up. A primary without replicas is restarted in place if its storage has all of its data, and
+	// otherwise left as it is; the condition UpToDate says so.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -96,7 +102,8 @@ type RedisClusterSpec struct {
 	// +optional
 	Storage *Storage `json:"storage,omitempty"`
 
-	// Resources are the requests and limits of every node's container.
+	// Resources are the requests and limits of every node's container. A change is rolled out as one of
+	// the image is.
 	// +optional
 	Resources *ResourceRequirements `json:"resources,omitempty"`
 
@@ -166,7 +173,7 @@ type RedisClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Formed is set once all slots were given out. From then on a change of size, replicasPerPrimary,
-	// image, passwordSecret, resources or storage is reported and not carried out.
+	// passwordSecret or storage is reported and not carried out.
 	// +optional
 	Formed bool `json:"formed,omitempty"`
 	// Size is the number of primaries in force, which spec.size may differ from.
@@ -196,7 +203,7 @@ type RedisClusterStatus struct {
 	// Shard is the operator's shard that the cluster's namespace belongs to.
 	// +optional
 	Shard *int32 `json:"shard,omitempty"`
-	// Conditions are Ready, SlotsCovered, ReplicasLinked and ConfigValid.
+	// Conditions are Ready, SlotsCovered, ReplicasLinked, ConfigValid and UpToDate.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

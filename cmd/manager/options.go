@@ -20,6 +20,7 @@ import (
 const (
 	defaultNamespace = "redis-operator-system"
 	defaultWorkers   = 32
+	defaultRolling   = 10
 	// qpsPerWorker bounds what one busy worker may ask of the API server a second. A pass reads from
 	// the cache and writes a few objects at most, so that the limit only stops a runaway loop.
 	qpsPerWorker = 10
@@ -53,6 +54,8 @@ type Options struct {
 
 	// Workers is how many RedisClusters this process reconciles at the same time.
 	Workers int
+	// MaxRolling is how many RedisClusters this process rolls at the same time.
+	MaxRolling int
 	// QPS and Burst limit the requests to the API server. Zero means by the number of workers.
 	QPS   float64
 	Burst int
@@ -117,6 +120,8 @@ func (o *Options) bind(flags *flag.FlagSet) {
 		"The Pod's terminationGracePeriodSeconds; more than --graceful-shutdown-timeout.")
 
 	flags.IntVar(&o.Workers, "workers", defaultWorkers, "RedisClusters reconciled at the same time.")
+	flags.IntVar(&o.MaxRolling, "max-rolling-clusters", defaultRolling,
+		"RedisClusters whose nodes this replica replaces at the same time; the installation's bound is this times its replicas.")
 	flags.Float64Var(&o.QPS, "kube-api-qps", 0, "Requests a second to the API server. (default 10 for each worker)")
 	flags.IntVar(&o.Burst, "kube-api-burst", 0, "Requests at once to the API server. (default 20 for each worker)")
 
@@ -171,6 +176,7 @@ func (o Options) Validate() error {
 	}
 	positive("shards", o.Shards > 0, o.Shards)
 	positive("workers", o.Workers > 0, o.Workers)
+	positive("max-rolling-clusters", o.MaxRolling > 0, o.MaxRolling)
 	positive("kube-api-qps", o.QPS > 0, o.QPS)
 	positive("kube-api-burst", o.Burst > 0, o.Burst)
 	for name, value := range map[string]time.Duration{

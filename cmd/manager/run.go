@@ -81,6 +81,7 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 		ConnectionName: connectionName(shards),
 		IsFenced:       func(err error) bool { return serverfence.IsRefusal(err, options.Installation) },
 		Workers:        options.Workers,
+		MaxRolling:     options.MaxRolling,
 		Registerer:     metrics.Registry,
 	})
 }

@@ -141,6 +141,10 @@ func (n *node) Takeover(ctx context.Context) error {
 	return n.change(ctx, "CLUSTER", "FAILOVER", "TAKEOVER")
 }
 
+func (n *node) Failover(ctx context.Context) error {
+	return n.change(ctx, "CLUSTER", "FAILOVER")
+}
+
 func (n *node) ConfigSet(ctx context.Context, directives map[string]string) error {
 	if len(directives) == 0 {
 		return nil

@@ -36,6 +36,10 @@ type Node interface {
 	Replicate(ctx context.Context, primaryID string) error
 	// Takeover is CLUSTER FAILOVER TAKEOVER. Success means accepted: the caller looks at the role.
 	Takeover(ctx context.Context) error
+	// Failover is CLUSTER FAILOVER: the primary stops writes and lets the replica catch up, and the replica then
+	// stands for election. Success means accepted: the caller looks at the role. Sent again within the servers'
+	// bound of 5 s it begins anew.
+	Failover(ctx context.Context) error
 	// ConfigSet is one CONFIG SET of all the directives: all of them, or an error and none.
 	ConfigSet(ctx context.Context, directives map[string]string) error
 	// ClientKill is CLIENT KILL ID. A client that is already gone is no error.

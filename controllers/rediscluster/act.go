@@ -56,7 +56,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observation, next plan.Plan,
 		}
 	}
 	if canTalk {
-		done.err = r.runSteps(ctx, seen, next.Steps)
+		done.err = r.runSteps(ctx, seen, next.Steps, known)
 	}
 	return done
 }

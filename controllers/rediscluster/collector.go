@@ -18,7 +18,8 @@ const listTimeout = 5 * time.Second
 
 // phases are all values of the label phase.
 var phases = []redisv1.Phase{
-	redisv1.PhasePending, redisv1.PhaseCreating, redisv1.PhaseReady, redisv1.PhaseDegraded, redisv1.PhaseFailed,
+	redisv1.PhasePending, redisv1.PhaseCreating, redisv1.PhaseReady, redisv1.PhaseUpdating, redisv1.PhaseDegraded,
+	redisv1.PhaseFailed,
 }
 
 var (
@@ -95,6 +96,7 @@ func newPassMetrics(registerer prometheus.Registerer) (*passMetrics, error) {
 	}
 	for _, kind := range []plan.Kind{
 		plan.SetConfigEpoch, plan.AddSlots, plan.Meet, plan.Replicate, plan.Forget, plan.Takeover, plan.OpenGate,
+		plan.Failover, plan.Replace, plan.Restart,
 	} {
 		for _, result := range []string{"done", "failed"} {
 			m.steps.WithLabelValues(string(kind), result)

@@ -1,11 +1,13 @@
 package rediscluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	redisv1 "example.com/redis-operator/api/v1"
+	"example.com/redis-operator/controllers/rediscluster/plan"
 	"example.com/redis-operator/controllers/topology"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -78,7 +80,7 @@ func computeConditions(in statusInput) []metav1.Condition {
 			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, reason, "no node can be asked: "+message
 		}
 	}
-	return []metav1.Condition{computeReady(in), covered, linked, computeConfigValid(in)}
+	return []metav1.Condition{computeReady(in), covered, linked, computeConfigValid(in), computeUpToDate(in)}
 }
 
 // isBlind reports whether there are nodes, and none can be asked for want of the right password: nothing
@@ -131,6 +133,8 @@ func whyNotReady(in statusInput) (reason, message string) {
 	switch {
 	case !in.seen.formed:
 		return redisv1.ReasonCreating, message
+	case isRolling(in.next):
+		return redisv1.ReasonRolling, describeRoll(in.next)
 	case slices.ContainsFunc(in.seen.view.Nodes, isSilent):
 		return redisv1.ReasonWaitingAtGate, message
 	case slices.ContainsFunc(in.seen.view.Nodes, func(n topology.Node) bool { return !n.Reachable }):
@@ -172,4 +176,37 @@ func computeConfigValid(in statusInput) metav1.Condition {
 		return condition(redisv1.ConditionConfigValid, true, redisv1.ReasonValid, "every input is in force or on its way")
 	}
 	return condition(redisv1.ConditionConfigValid, false, reason, message)
+}
+
+func computeUpToDate(in statusInput) metav1.Condition {
+	roll := in.next.Roll
+	isOther := func(p problem) bool {
+		return p.reason == redisv1.ReasonObjectRejected || p.reason == redisv1.ReasonChangeNotSupported
+	}
+	reason, message := quote(in.problems, isOther)
+	switch {
+	case !roll.IsOver() && in.seen.cluster.Spec.Paused:
+		return condition(redisv1.ConditionUpToDate, false, redisv1.ReasonPaused, "paused, nothing is changed: "+describeRoll(in.next))
+	case roll.Held != "":
+		return condition(redisv1.ConditionUpToDate, false, redisv1.ReasonRollHeld, describeRoll(in.next))
+	case !roll.IsOver():
+		return condition(redisv1.ConditionUpToDate, false, redisv1.ReasonRolling, describeRoll(in.next))
+	case reason != "":
+		return condition(redisv1.ConditionUpToDate, false, reason, message)
+	}
+	return condition(redisv1.ConditionUpToDate, true, redisv1.ReasonUpToDate, "every node was made from the present spec")
+}
+
+// isRolling reports whether nodes are being replaced, or wait to be.
+func isRolling(next plan.Plan) bool { return !next.Roll.IsOver() && next.Roll.Held == "" }
+
+// describeRoll tells how far the replacement of nodes is, and what comes next.
+func describeRoll(next plan.Plan) string {
+	what := cmp.Or(next.Roll.Held, next.Roll.Awaits)
+	for _, step := range next.Steps {
+		if what == "" {
+			what = step.String()
+		}
+	}
+	return fmt.Sprintf("nodes of an earlier spec: %d; %s", next.Roll.Outdated, what)
 }

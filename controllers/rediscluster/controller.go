@@ -44,12 +44,13 @@ type Reconciler struct {
 	events  events.EventRecorder
 	poller  *poller
 	memory  *memory
+	turns   *turns
 	metrics *passMetrics
 	now     func() time.Time
 }
 
-// Least rights. Secrets are only read; Pods are annotated (start gate) and, before a cluster has formed,
-// replaced; StatefulSets are deleted only before a cluster has formed.
+// Least rights. Secrets are only read; Pods are annotated (start gate) and deleted to be replaced;
+// StatefulSets are deleted only before a cluster has formed.
 //
 // +kubebuilder:rbac:groups=cache.example.com,resources=redisclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cache.example.com,resources=redisclusters/status,verbs=patch
@@ -83,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	next := plan.Next(seen.desired(), seen.view, r.now())
+	next := r.turns.admit(request.NamespacedName, cluster.Spec.Paused, plan.Next(seen.desired(), seen.view, r.now()))
 	done := r.act(ctx, seen, next, known)
 	err = r.report(ctx, seen, next, done, known)
 	return r.again(request, known.pace(seen, next, r.now())), err
@@ -101,6 +102,7 @@ func (r *Reconciler) again(request ctrl.Request, after time.Duration) ctrl.Resul
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.poller.drop(key)
 	r.memory.drop(key)
+	r.turns.drop(func(other client.ObjectKey) bool { return other == key })
 	r.nodes.DropCluster(key.Namespace, key.Name)
 }
 
@@ -108,5 +110,6 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 func (r *Reconciler) forgetNamespace(namespace string) {
 	r.poller.dropNamespace(namespace)
 	r.memory.dropNamespace(namespace)
+	r.turns.drop(func(key client.ObjectKey) bool { return key.Namespace == namespace })
 	r.nodes.DropNamespace(namespace)
 }

@@ -6,8 +6,6 @@ import (
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/controllers/rediscluster/resources"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // computeEffective returns the cluster as it is to be kept up: the spec itself until the cluster has
@@ -41,9 +39,7 @@ func computeFrozen(wanted, inForce *redisv1.RedisClusterSpec) []string {
 	}{
 		{"size", wanted.Size == inForce.Size},
 		{"replicasPerPrimary", wanted.Replicas() == inForce.Replicas()},
-		{"image", wanted.Image == inForce.Image},
 		{"passwordSecret", wanted.PasswordSecret == inForce.PasswordSecret},
-		{"resources", isSameResources(wanted.Resources, inForce.Resources)},
 		{"storage.size", wanted.Storage == nil || inForce.Storage == nil || wanted.Storage.Size.Cmp(inForce.Storage.Size) == 0},
 	} {
 		if !field.same {
@@ -51,24 +47,6 @@ func computeFrozen(wanted, inForce *redisv1.RedisClusterSpec) []string {
 		}
 	}
 	return frozen
-}
-
-func isSameResources(wanted, inForce *redisv1.ResourceRequirements) bool {
-	if wanted == nil {
-		wanted = &redisv1.ResourceRequirements{}
-	}
-	if inForce == nil {
-		inForce = &redisv1.ResourceRequirements{}
-	}
-	return equality.Semantic.DeepEqual(emptyToNil(wanted.Requests), emptyToNil(inForce.Requests)) &&
-		equality.Semantic.DeepEqual(emptyToNil(wanted.Limits), emptyToNil(inForce.Limits))
-}
-
-func emptyToNil(m map[string]resource.Quantity) map[string]resource.Quantity {
-	if len(m) == 0 {
-		return nil
-	}
-	return m
 }
 
 // describeFrozen says that a change is not carried out.

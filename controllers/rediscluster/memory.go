@@ -31,6 +31,8 @@ type clusterMemory struct {
 	rejected map[string]rejection
 	// configured is, by node instance, what came of its last change of directives.
 	configured map[string]configured
+	// failovers is, by Pod UID, when a failover to the node was asked for last.
+	failovers map[string]time.Time
 	// reported is the status that was written last, and the version of the object that this made.
 	reported        redisv1.RedisClusterStatus
 	reportedVersion string
@@ -71,7 +73,8 @@ func (m *memory) of(cluster *redisv1.RedisCluster) *clusterMemory {
 	key := client.ObjectKeyFromObject(cluster)
 	known, found := m.clusters[key]
 	if !found || known.uid != cluster.UID {
-		known = &clusterMemory{uid: cluster.UID, configured: map[string]configured{}, rejected: map[string]rejection{}}
+		known = &clusterMemory{uid: cluster.UID, configured: map[string]configured{}, rejected: map[string]rejection{},
+			failovers: map[string]time.Time{}}
 		m.clusters[key] = known
 	}
 	return known
@@ -110,7 +113,7 @@ func (m *clusterMemory) freshest(cluster *redisv1.RedisCluster) *redisv1.RedisCl
 // pace is after how long to look again: as soon as the plan says while something changes, more and more
 // seldom while nothing does, and rarely when all is well.
 func (m *clusterMemory) pace(seen *observation, next plan.Plan, now time.Time) time.Duration {
-	if seen.cluster.Spec.Paused || next.Settled() && !needsConfig(seen, m) {
+	if seen.cluster.Spec.Paused || next.Settled() && next.Roll.Awaits == "" && !needsConfig(seen, m) {
 		if m.owesDetails {
 			return detailInterval
 		}

@@ -66,7 +66,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *redisv1.RedisCluster,
 	}
 	o.password = password
 	started := time.Now()
-	o.view = r.observeNodes(ctx, o)
+	o.view = r.observeNodes(ctx, o, known)
 	o.lasted = time.Since(started)
 	o.formed = o.cluster.Status.Formed || hasSlots(o.view)
 	o.effective, o.frozen = computeEffective(o.cluster, o.sets, o.formed)
@@ -150,7 +150,7 @@ func (r *Reconciler) observePods(ctx context.Context, o *observation) error {
 
 // observeNodes asks all nodes at the same time. A node that cannot be asked stands in the view with the
 // reason.
-func (r *Reconciler) observeNodes(ctx context.Context, o *observation) topology.View {
+func (r *Reconciler) observeNodes(ctx context.Context, o *observation, known *clusterMemory) topology.View {
 	config := o.config
 	if config == nil {
 		config = o.effective.Spec.Config
@@ -160,6 +160,7 @@ func (r *Reconciler) observeNodes(ctx context.Context, o *observation) topology.
 	var wait sync.WaitGroup
 	for i, pod := range o.pods {
 		nodes[i].Pod = buildPod(pod, o.effective, hasAOF)
+		nodes[i].Outdated, nodes[i].FailoverAsked = o.isOutdated(pod, known), known.failovers[nodes[i].PodUID]
 		switch {
 		case nodes[i].Address.IP == "":
 			nodes[i].Err = "no address yet"
@@ -173,9 +174,28 @@ func (r *Reconciler) observeNodes(ctx context.Context, o *observation) topology.
 	topology.Sort(nodes)
 	view := topology.View{Nodes: nodes}
 	for _, set := range o.sets {
-		view.Groups = append(view.Groups, topology.Group{Index: groupOf(set), Nodes: int(*set.Spec.Replicas)})
+		view.Groups = append(view.Groups, topology.Group{
+			Index: groupOf(set), Nodes: int(*set.Spec.Replicas), Stale: o.isStale(set, known),
+		})
 	}
 	return view
+}
+
+// isStale reports whether Kubernetes is about to take over the present spec for a node group. What the API server has
+// rejected is not on its way.
+func (o *observation) isStale(set *appsv1.StatefulSet, known *clusterMemory) bool {
+	_, isRejected := known.rejected[objectKey(set, set.Name)]
+	return !isRejected && resources.IsStale(set, &o.effective.Spec)
+}
+
+// isOutdated reports whether a Pod was made from an earlier spec than the one that Kubernetes has taken over.
+func (o *observation) isOutdated(pod *corev1.Pod, known *clusterMemory) bool {
+	for _, set := range o.sets {
+		if metav1.IsControlledBy(pod, set) {
+			return !o.isStale(set, known) && resources.IsOutdated(pod, set)
+		}
+	}
+	return false
 }
 
 // node is the connection to a node.

@@ -42,6 +42,8 @@ func buildPod(pod *corev1.Pod, cluster *redisv1.RedisCluster, hasAOF bool) topol
 	}
 	if status := containerStatus(pod); status != nil {
 		out.RestartCount = int(status.RestartCount)
+		out.NeverStarted = status.RestartCount == 0 && status.State.Running == nil && status.State.Terminated == nil &&
+			status.LastTerminationState.Terminated == nil
 		if running := status.State.Running; running != nil {
 			out.ContainerRunning, out.ContainerStartedAt = true, running.StartedAt.Time
 		}

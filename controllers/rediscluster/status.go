@@ -2,6 +2,7 @@ package rediscluster
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -113,7 +114,9 @@ func computePhase(in statusInput, isReady bool) redisv1.Phase {
 	switch {
 	case isReady:
 		return redisv1.PhaseReady
-	case in.seen.formed && (before == redisv1.PhaseReady || before == redisv1.PhaseDegraded):
+	case isUpdating(in):
+		return redisv1.PhaseUpdating
+	case in.seen.formed && before != "" && before != redisv1.PhasePending && before != redisv1.PhaseCreating:
 		return redisv1.PhaseDegraded
 	case !in.seen.formed && in.seen.password.reason != "":
 		return redisv1.PhasePending
@@ -122,6 +125,15 @@ func computePhase(in statusInput, isReady bool) redisv1.Phase {
 		return redisv1.PhaseFailed
 	}
 	return redisv1.PhaseCreating
+}
+
+// isUpdating reports whether what keeps a cluster from being Ready is that its nodes are being replaced: of slots none is
+// missing, and there is nothing for a person to mend. The last node is still on its way when no other is left.
+func isUpdating(in statusInput) bool {
+	isAfter := in.seen.cluster.Status.Phase == redisv1.PhaseUpdating && in.next.Roll.IsOver()
+	isBlocking := func(p problem) bool { return !slices.Contains(harmlessReasons, p.reason) }
+	return in.seen.formed && (isRolling(in.next) || isAfter) && in.next.Facts.Missing.IsEmpty() && in.err == nil &&
+		len(in.next.Problems) == 0 && !slices.ContainsFunc(in.problems, isBlocking)
 }
 
 // isWorthSaying tells a change of status that is written at once from one of details only, of which a

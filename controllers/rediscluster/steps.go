@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/controllers/redis"
@@ -20,7 +21,7 @@ import (
 )
 
 // runSteps runs the plan's steps: those of one Pod in order, those of different Pods at the same time.
-func (r *Reconciler) runSteps(ctx context.Context, seen *observation, steps []plan.Step) error {
+func (r *Reconciler) runSteps(ctx context.Context, seen *observation, steps []plan.Step, known *clusterMemory) error {
 	byPod := map[string][]plan.Step{}
 	for _, step := range steps {
 		byPod[step.PodUID] = append(byPod[step.PodUID], step)
@@ -32,7 +33,7 @@ func (r *Reconciler) runSteps(ctx context.Context, seen *observation, steps []pl
 	)
 	for _, steps := range byPod {
 		wait.Go(func() {
-			if err := r.runPodSteps(ctx, seen, steps); err != nil {
+			if err := r.runPodSteps(ctx, seen, steps, known); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
@@ -44,7 +45,7 @@ func (r *Reconciler) runSteps(ctx context.Context, seen *observation, steps []pl
 }
 
 // runPodSteps runs the steps of one Pod and stops at the first that fails.
-func (r *Reconciler) runPodSteps(ctx context.Context, seen *observation, steps []plan.Step) error {
+func (r *Reconciler) runPodSteps(ctx context.Context, seen *observation, steps []plan.Step, known *clusterMemory) error {
 	i := slices.IndexFunc(seen.view.Nodes, func(n topology.Node) bool { return n.PodUID == steps[0].PodUID })
 	if i < 0 {
 		return fmt.Errorf("planning a step for Pod %s, which was not seen", steps[0].Pod)
@@ -58,7 +59,10 @@ func (r *Reconciler) runPodSteps(ctx context.Context, seen *observation, steps [
 		if err != nil {
 			return fmt.Errorf("running %s: %w", step, err)
 		}
-		if step.Kind == plan.Takeover || step.Kind == plan.OpenGate {
+		if step.Kind == plan.Failover {
+			known.failovers = map[string]time.Time{step.PodUID: r.now()}
+		}
+		if isTold(step.Kind) {
 			r.events.Eventf(seen.cluster, nil, corev1.EventTypeNormal, redisv1.EventStepDone, string(step.Kind),
 				"%s on %s: %s", step.Kind, step.Pod, step.Reason)
 		}
@@ -66,11 +70,23 @@ func (r *Reconciler) runPodSteps(ctx context.Context, seen *observation, steps [
 	return nil
 }
 
+// isTold reports whether a step of this kind is worth an event.
+func isTold(kind plan.Kind) bool {
+	switch kind {
+	case plan.Takeover, plan.OpenGate, plan.Failover, plan.Replace, plan.Restart:
+		return true
+	}
+	return false
+}
+
 // runStep asks the fence where Redis cannot undo the step, makes sure that the server is the one that the
 // step is meant for, and runs it.
 func (r *Reconciler) runStep(ctx context.Context, seen *observation, node redis.Node, step plan.Step) error {
-	if step.Kind == plan.OpenGate {
+	switch {
+	case step.Kind == plan.OpenGate:
 		return r.openGate(ctx, seen, step)
+	case step.NodeID == "" && step.Kind == plan.Replace:
+		return r.deletePod(ctx, seen, step)
 	}
 	myself, _, err := node.ClusterNodes(ctx)
 	if err != nil {
@@ -84,6 +100,17 @@ func (r *Reconciler) runStep(ctx context.Context, seen *observation, node redis.
 			return fmt.Errorf("asking the fence: %w", err)
 		}
 	}
+	if step.Kind == plan.Replace && myself.Role != topology.RoleReplica {
+		return fmt.Errorf("%s is no replica any more", step.Pod)
+	}
+	if step.Kind == plan.Replace || step.Kind == plan.Restart {
+		return r.deletePod(ctx, seen, step)
+	}
+	return send(ctx, node, step)
+}
+
+// send sends the command of a step.
+func send(ctx context.Context, node redis.Node, step plan.Step) error {
 	switch step.Kind {
 	case plan.SetConfigEpoch:
 		return node.SetConfigEpoch(ctx, step.Epoch)
@@ -97,6 +124,8 @@ func (r *Reconciler) runStep(ctx context.Context, seen *observation, node redis.
 		return node.Forget(ctx, step.PeerID)
 	case plan.Takeover:
 		return node.Takeover(ctx)
+	case plan.Failover:
+		return node.Failover(ctx)
 	}
 	return fmt.Errorf("no way to run a step of kind %s", step.Kind)
 }
@@ -120,4 +149,13 @@ func (r *Reconciler) openGate(ctx context.Context, seen *observation, step plan.
 		return fmt.Errorf("annotating Pod %s: %w", step.Pod, err)
 	}
 	return nil
+}
+
+// deletePod deletes the Pod that was seen, which its StatefulSet makes anew.
+func (r *Reconciler) deletePod(ctx context.Context, seen *observation, step plan.Step) error {
+	if err := r.owner.Check(ctx); err != nil {
+		return fmt.Errorf("asking the fence: %w", err)
+	}
+	i := slices.IndexFunc(seen.pods, func(pod *corev1.Pod) bool { return string(pod.UID) == step.PodUID })
+	return r.deleteObject(ctx, seen.pods[i])
 }

@@ -1,6 +1,7 @@
 package rediscluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -31,6 +32,7 @@ const ConnectionPrefix = redisv1.Operator + ":"
 // How many clusters are worked on at once, and how fast a pass that failed is tried again.
 const (
 	defaultWorkers = 32
+	defaultRolling = 10
 	retryFirst     = 100 * time.Millisecond
 	retryLast      = 15 * time.Second
 )
@@ -51,6 +53,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Workers is how many clusters are worked on at the same time. Zero means 32.
 	Workers int
+	// MaxRolling is how many clusters this process rolls at the same time. Zero means 10.
+	MaxRolling int
 	// Registerer takes the controller's metrics.
 	Registerer prometheus.Registerer
 }
@@ -70,6 +74,7 @@ func Add(mgr ctrl.Manager, options Options) error {
 		events: mgr.GetEventRecorder(redisv1.Operator),
 		poller: newPoller(),
 		memory: newMemory(),
+		turns:  newTurns(cmp.Or(options.MaxRolling, defaultRolling)),
 		now:    time.Now,
 	}
 	var err error

@@ -86,6 +86,12 @@ type Pod struct {
 	Storage, AOF bool
 	// Gate is the present value of the Pod's start-gate annotation, empty when there is none.
 	Gate string
+	// Outdated tells that the Pod was made from an earlier spec than its StatefulSet has now.
+	Outdated bool
+	// NeverStarted tells that no container of the Pod has ever run, so that there is nothing in it.
+	NeverStarted bool
+	// FailoverAsked is when this process last sent CLUSTER FAILOVER to the node, zero when it has not.
+	FailoverAsked time.Time
 }
 
 // State is what Redis itself says of a node. The zero value is that of a node that was not asked.
@@ -169,6 +175,9 @@ type Group struct {
 	Index int
 	// Nodes is how many Pods its StatefulSet asks for: one primary and its replicas.
 	Nodes int
+	// Stale tells that Kubernetes has yet to take over the present spec for it: which of its Pods are
+	// outdated is not known until then.
+	Stale bool
 }
 
 // View is everything that was seen of one cluster in one pass.

@@ -14,17 +14,19 @@ import (
 // predecessor.
 func TestOwnLeaseIsTakenUpAgain(t *testing.T) {
 	cases := map[string]struct {
-		meanwhile  func(t *testing.T, p *process)
-		wantAgain  bool
-		wantBefore time.Duration // from the loss to when the Lease was last owned
+		meanwhile func(t *testing.T, p *process) (ownedUntil time.Time)
+		wantAgain bool
 	}{
-		"still its own": {func(*testing.T, *process) {}, true, 0},
-		"another had it": {func(t *testing.T, p *process) {
+		"still its own": {func(_ *testing.T, p *process) time.Time { return p.last(claim.Lost).At }, true},
+		"another had it": {func(t *testing.T, p *process) time.Time {
 			heldBy(t, p.api, bob, 10)
+			p.Observe(getLease(t, p.api))
+			seen := time.Now()
 			pass(3 * time.Second)
-			p.dead = bob
+			p.set(func(p *process) { p.dead = bob })
 			p.Reconsider()
-		}, false, 4 * time.Second},
+			return seen
+		}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -39,16 +41,15 @@ func TestOwnLeaseIsTakenUpAgain(t *testing.T) {
 				p.api.SetFault(failing())
 				pass(15 * time.Second)
 				p.wantTold("Acquired Stalled Expiring Lost(Deadline)")
-				lost := p.last(claim.Lost).At
 				p.api.SetFault(nil)
-				tc.meanwhile(t, p)
+				want := tc.meanwhile(t, p)
 				pass(5 * time.Second)
 				p.wantTold("Acquired Stalled Expiring Lost(Deadline) Acquired")
 				if got := p.last(claim.Acquired).Again; got != tc.wantAgain {
 					t.Errorf("acquired again: %v, want %v", got, tc.wantAgain)
 				}
-				if got := p.OwnedUntil().Sub(lost); got < tc.wantBefore || got > tc.wantBefore+4*time.Second {
-					t.Errorf("owned until %s after the loss, want %s to 4 s more", got, tc.wantBefore)
+				if got := p.OwnedUntil(); !got.Equal(want) {
+					t.Errorf("owned until %s after it should", got.Sub(want))
 				}
 			})
 		})

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -168,3 +169,43 @@ func TestRoundTripperAfterAPause(t *testing.T) {
 		t.Error("the context has ended: this proves nothing")
 	}
 }
+
+// The API server's audit log is to tell which claim a write was made under.
+func TestRoundTripperNamesTheClaim(t *testing.T) {
+	r := newRig(t)
+	r.admit("4711")
+	ctx, done := r.enter()
+	defer done()
+	pod := "/api/v1/namespaces/" + ns + "/pods/x"
+	claim := fmt.Sprintf("manager/v1 shard/%d epoch/4711", r.shard)
+	cases := map[string]struct{ method, path, want string }{
+		"write":        {http.MethodPatch, pod, claim},
+		"read":         {http.MethodGet, pod, "manager/v1"},
+		"exempt write": {http.MethodPost, "/api/v1/namespaces/" + ns + "/events", "manager/v1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(ctx, tc.method, "https://localhost"+tc.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("User-Agent", "manager/v1")
+			var sent string
+			answer, err := r.RoundTripper(roundTrip(func(sending *http.Request) (*http.Response, error) {
+				sent = sending.Header.Get("User-Agent")
+				return (&transport{}).RoundTrip(sending)
+			})).RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if sent != tc.want || request.Header.Get("User-Agent") != "manager/v1" {
+				t.Errorf("sent as %q, want %q; the caller's request says %q", sent, tc.want, request.Header.Get("User-Agent"))
+			}
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (r roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }

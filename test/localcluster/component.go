@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"example.com/redis-operator/test/localcluster/internal/space"
@@ -97,6 +98,16 @@ func (c *component) stop() error {
 		return nil
 	}
 	return c.process.Stop(stopGrace)
+}
+
+// signal sends a signal to the component.
+func (c *component) signal(signal syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return fmt.Errorf("localcluster: %s does not run", c.name)
+	}
+	return c.process.Signal(signal)
 }
 
 // poll calls done every 50 ms until it says yes, and otherwise returns its last reason.

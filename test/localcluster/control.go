@@ -24,12 +24,15 @@ const (
 	opResumePod        = "resume-pod"
 	opCutPod           = "cut-pod"
 	opReconnectPod     = "reconnect-pod"
+	opReconnectPods    = "reconnect-pods"
 	opCutNode          = "cut-node"
 	opReconnectNode    = "reconnect-node"
 	opLoseNode         = "lose-node"
 	opRestoreNode      = "restore-node"
 	opStopAPIServer    = "stop-apiserver"
 	opStartAPIServer   = "start-apiserver"
+	opPauseAPIServer   = "pause-apiserver"
+	opResumeAPIServer  = "resume-apiserver"
 	opRestartAPIServer = "restart-apiserver"
 	opRestartEtcd      = "restart-etcd"
 )
@@ -47,6 +50,7 @@ var operations = map[string]operation{
 	opResumePod:        {2, onPod((*supervisor).resumePod)},
 	opCutPod:           {2, onPod((*supervisor).cutPod)},
 	opReconnectPod:     {2, onPod((*supervisor).reconnectPod)},
+	opReconnectPods:    {0, func(s *supervisor, ctx context.Context, _ []string) error { return s.reconnectPods(ctx) }},
 	opKillContainer:    {3, killContainer},
 	opCutNode:          {1, onNode((*supervisor).cutNode)},
 	opReconnectNode:    {1, onNode((*supervisor).reconnectNode)},
@@ -54,6 +58,8 @@ var operations = map[string]operation{
 	opRestoreNode:      {1, onNode((*supervisor).restoreNode)},
 	opStopAPIServer:    {0, onPlane((*supervisor).stopAPIServer)},
 	opStartAPIServer:   {0, onPlane((*supervisor).startAPIServer)},
+	opPauseAPIServer:   {0, onPlane((*supervisor).pauseAPIServer)},
+	opResumeAPIServer:  {0, onPlane((*supervisor).resumeAPIServer)},
 	opRestartAPIServer: {0, onPlane((*supervisor).restartAPIServer)},
 	opRestartEtcd:      {0, onPlane((*supervisor).restartEtcd)},
 }

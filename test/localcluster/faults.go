@@ -34,6 +34,10 @@ func (c *Cluster) ReconnectPod(ctx context.Context, namespace, name string) erro
 	return c.perform(ctx, opReconnectPod, namespace, name)
 }
 
+// ReconnectPods ends CutPod for every Pod, also for those that are gone: their addresses would else
+// stay cut for the Pods that get them next.
+func (c *Cluster) ReconnectPods(ctx context.Context) error { return c.perform(ctx, opReconnectPods) }
+
 // CutNode takes the Node and its Pods off the network: they still reach each other, and nothing else.
 func (c *Cluster) CutNode(ctx context.Context, node string) error {
 	return c.perform(ctx, opCutNode, node)
@@ -61,6 +65,14 @@ func (c *Cluster) StopAPIServer(ctx context.Context) error { return c.perform(ct
 
 // StartAPIServer starts a stopped API server and returns when it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error { return c.perform(ctx, opStartAPIServer) }
+
+// PauseAPIServer sends SIGSTOP to the API server: it takes connections, and answers nothing.
+func (c *Cluster) PauseAPIServer(ctx context.Context) error { return c.perform(ctx, opPauseAPIServer) }
+
+// ResumeAPIServer ends PauseAPIServer. For an API server that is not paused it does nothing.
+func (c *Cluster) ResumeAPIServer(ctx context.Context) error {
+	return c.perform(ctx, opResumeAPIServer)
+}
 
 // RestartAPIServer is StopAPIServer and StartAPIServer.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // onNode makes a table entry of a fault on one Node.
@@ -91,6 +92,14 @@ func (s *supervisor) startAPIServer(ctx context.Context) error {
 
 func (s *supervisor) restartAPIServer(ctx context.Context) error {
 	return errors.Join(s.stopAPIServer(ctx), s.startAPIServer(ctx))
+}
+
+func (s *supervisor) pauseAPIServer(context.Context) error {
+	return s.plane.apiServer.signal(syscall.SIGSTOP)
+}
+
+func (s *supervisor) resumeAPIServer(context.Context) error {
+	return s.plane.apiServer.signal(syscall.SIGCONT)
 }
 
 func (s *supervisor) restartEtcd(ctx context.Context) error {

@@ -190,6 +190,19 @@ func (s *supervisor) reconnectPod(ctx context.Context, n *node, pod *corev1.Pod)
 	return errors.Join(s.changeCut(ctx, n, pod, "add"), s.changeCut(ctx, n, pod, "delete"))
 }
 
+func (s *supervisor) reconnectPods(ctx context.Context) error {
+	var problem error
+	for _, n := range s.nodes {
+		n.mu.Lock()
+		if n.space != nil {
+			_, err := n.space.Run(ctx, "", "nft", "flush", "set", "inet", "localcluster", "cut")
+			problem = errors.Join(problem, err)
+		}
+		n.mu.Unlock()
+	}
+	return problem
+}
+
 // changeCut adds the Pod's address to the set of config/cut.nft, or deletes it.
 func (s *supervisor) changeCut(ctx context.Context, n *node, pod *corev1.Pod, verb string) error {
 	if pod.Status.PodIP == "" || pod.Spec.HostNetwork {

@@ -112,7 +112,7 @@ func (c *LogCollector) followPod(ctx context.Context, pod *corev1.Pod) {
 		if ended := container.LastTerminationState.Terminated; ended != nil && c.claim("ended "+ended.ContainerID) {
 			c.work.Go(func() {
 				if c.read(ctx, pod.Name, &corev1.PodLogOptions{Previous: true}) != nil {
-					c.forget("ended " + ended.ContainerID)
+					c.forget(ctx, "ended "+ended.ContainerID)
 				}
 			})
 		}
@@ -121,11 +121,9 @@ func (c *LogCollector) followPod(ctx context.Context, pod *corev1.Pod) {
 			continue
 		}
 		c.work.Go(func() {
-			// Whatever ended it but Stop: if the container still runs, the log is read again.
+			// Whatever ended it: if the container still runs, the log is read again.
 			_ = c.read(ctx, pod.Name, &corev1.PodLogOptions{Follow: true})
-			if ctx.Err() == nil {
-				c.forget(id)
-			}
+			c.forget(ctx, id)
 		})
 	}
 }
@@ -138,7 +136,11 @@ func (c *LogCollector) claim(id string) bool {
 	return claimed
 }
 
-func (c *LogCollector) forget(id string) {
+// forget lets a log be read again, unless it was Stop that ended the reading.
+func (c *LogCollector) forget(ctx context.Context, id string) {
+	if ctx.Err() != nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.followed, id)

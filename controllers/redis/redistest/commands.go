@@ -204,3 +204,17 @@ func (f *Fake) Takeover(context.Context) error {
 		return nil
 	})
 }
+
+// Failover implements redis.Node.
+func (f *Fake) Failover(context.Context) error {
+	return f.do(func() error {
+		switch {
+		case f.myself.Role != topology.RoleReplica:
+			return refuse("You should send CLUSTER FAILOVER to a replica")
+		case !f.repl.up:
+			return refuse("Master is down or failed, please use CLUSTER FAILOVER FORCE")
+		}
+		f.repl.asked = f.cluster.now
+		return nil
+	})
+}

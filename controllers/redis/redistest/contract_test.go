@@ -45,6 +45,7 @@ func TestContract(t *testing.T) {
 		"a fresh node is blank": clauseBlank, "config epoch": clauseEpoch, "slots": clauseSlots, "meeting": clauseMeet,
 		"replication": clauseReplicate, "forgetting": clauseForget, "election": clauseElection, "takeover": clauseTakeover,
 		"no election without quorum": clauseNoQuorum, "new address": clauseAddress, "old primary returns": clauseReturn,
+		"graceful failover": clauseFailover,
 	}
 	for worldName, newWorld := range worlds {
 		for name, clause := range clauses {
@@ -188,6 +189,22 @@ func clauseTakeover(t *testing.T, w world) {
 	if s.Role != topology.RolePrimary || !s.Slots.Equal(topology.EvenShare(0, 3)) || s.ConfigEpoch <= 3 {
 		t.Errorf("after a takeover: %s, slots %s, epoch %d", s.Role, s.Slots, s.ConfigEpoch)
 	}
+}
+
+func clauseFailover(t *testing.T, w world) {
+	t.Helper()
+	primaries, replica := formed(t, w)
+	old := primaries[0]
+	refused(t, old.Failover(t.Context()), "to a replica")
+	must(t, replica.Failover(t.Context()))
+	eventually(t, w, "promoted", func() bool { return observe(t, replica).Role == topology.RolePrimary })
+	if s := observe(t, replica); !s.Slots.Equal(topology.EvenShare(0, 3)) || s.ConfigEpoch <= 3 {
+		t.Errorf("after a failover: slots %s, epoch %d", s.Slots, s.ConfigEpoch)
+	}
+	eventually(t, w, "the old primary is a linked replica", func() bool {
+		s := observe(t, old)
+		return s.Role == topology.RoleReplica && s.PrimaryID == id(t, replica) && s.LinkUp
+	})
 }
 
 func clauseNoQuorum(t *testing.T, w world) {

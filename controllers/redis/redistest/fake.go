@@ -23,6 +23,7 @@ const (
 	minRejoin     = 500 * time.Millisecond
 	forgetBan     = time.Minute
 	validity      = 10 // node timeouts a replica's link may have been down
+	failoverBound = 5 * time.Second
 )
 
 // Cluster is any number of nodes in memory. Nothing happens by itself: time passes in Advance alone, and the same calls
@@ -77,6 +78,8 @@ type replication struct {
 	up, hadLink   bool
 	downSince     time.Duration
 	electionSince time.Duration
+	// asked is set by a graceful failover until it is done or its time is over.
+	asked time.Duration
 }
 
 // Start adds a new, empty node at an address and starts it.

@@ -15,6 +15,7 @@ func (f *Fake) cron() {
 	f.gossip()
 	f.detectFailures()
 	f.replicate()
+	f.failOver()
 	f.elect()
 	f.updateState()
 }
@@ -210,6 +211,30 @@ func (f *Fake) replicate() {
 	case f.repl.up:
 		f.repl.up, f.repl.downSince = false, f.cluster.now
 	}
+}
+
+// failOver finishes a graceful failover a tick after it was asked for: the replica has all by then, and needs the votes
+// of a majority as for any election.
+func (f *Fake) failOver() {
+	age := f.cluster.now - f.repl.asked
+	switch {
+	case f.repl.asked == 0 || age <= tick:
+	case age > failoverBound:
+		f.repl.asked = 0
+	case f.repl.up && 2*f.ownersInTouch() > f.size():
+		f.promote()
+	}
+}
+
+// ownersInTouch counts the slot owners that f reaches.
+func (f *Fake) ownersInTouch() int {
+	count := 0
+	for _, p := range f.peers {
+		if g := f.cluster.at(p.Address); g != nil && p.LinkUp && g.isOwner() {
+			count++
+		}
+	}
+	return count
 }
 
 // elect lets a replica of a failed slot owner become primary, half a second after the failure, by the votes of a

@@ -28,6 +28,9 @@ type fakeLab struct {
 	said    string
 	// stopAfter ends each pass after so many steps, as if the operator died; 0 means never.
 	stopAfter int
+	// template is what Pods are made from; gone are those whose successors are due.
+	template template
+	gone     []gone
 }
 
 type fakePod struct {
@@ -36,6 +39,8 @@ type fakePod struct {
 	// kept is the number of keys with which the process will start again; gated tells that it waits.
 	kept  int64
 	gated bool
+	// made is the number of the template that the Pod was made from.
+	made int
 }
 
 // epochOfTime is when the virtual time of the labs begins.
@@ -66,7 +71,7 @@ func (l *fakeLab) address() topology.Address {
 // add makes a Pod and starts a new node in it.
 func (l *fakeLab) add(group, ordinal int) *fakePod {
 	address := l.address()
-	p := &fakePod{node: l.cluster.Start(address), Pod: topology.Pod{
+	p := &fakePod{made: l.template.number, node: l.cluster.Start(address), Pod: topology.Pod{
 		PodName: fmt.Sprintf("c-%d-%d", group, ordinal), PodUID: fmt.Sprintf("uid-%d", l.made),
 		Group: group, Ordinal: ordinal, Address: address,
 		ContainerRunning: true, ContainerStartedAt: l.now(),
@@ -156,6 +161,7 @@ func (p *fakePod) openGate() {
 func (l *fakeLab) view() topology.View {
 	v := topology.View{Groups: l.groups}
 	for _, p := range l.pods {
+		p.Outdated = p.made != l.template.number
 		n := topology.Node{Pod: p.Pod, State: redis.Observe(l.t.Context(), p.node)}
 		n.Ready = n.Reachable
 		if n.Reachable && l.names[n.ID] == "" {
@@ -173,6 +179,7 @@ func (l *fakeLab) view() topology.View {
 // pass is one pass of the operator.
 func (l *fakeLab) pass() plan.Plan {
 	l.t.Helper()
+	l.replaceGone()
 	p := plan.Next(l.desired, l.view(), l.now())
 	steps := p.Steps
 	if l.stopAfter > 0 && len(steps) > l.stopAfter {
@@ -191,7 +198,7 @@ func (l *fakeLab) pass() plan.Plan {
 			pod.openGate()
 			continue
 		}
-		if err := apply(l.t.Context(), pod.node, s); err != nil {
+		if err := l.apply(pod, s); err != nil {
 			l.say("   refused: %v", err)
 			failed[s.PodUID] = true
 		}
@@ -199,11 +206,24 @@ func (l *fakeLab) pass() plan.Plan {
 	return p
 }
 
+func (l *fakeLab) apply(pod *fakePod, s plan.Step) error {
+	switch s.Kind {
+	case plan.Replace, plan.Restart:
+		return l.deletePod(s)
+	case plan.Failover:
+		pod.FailoverAsked = l.now()
+	}
+	return apply(l.t.Context(), pod.node, s)
+}
+
 // sayState writes down phase and problems whenever they differ from those before.
 func (l *fakeLab) sayState(p plan.Plan) {
 	text := fmt.Sprintf("%s, %d ready", p.Phase, p.Facts.ReadyNodes)
 	for _, problem := range p.Problems {
 		text += fmt.Sprintf("\n         %s: %s", problem.Kind, l.named(problem.Message))
+	}
+	if p.Roll.Held != "" {
+		text += "\n         held: " + p.Roll.Held
 	}
 	if text != l.said {
 		l.said = text

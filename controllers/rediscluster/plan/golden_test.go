@@ -49,6 +49,15 @@ func TestGolden(t *testing.T) {
 		"move-everything":             {3, 1, moveEverything},
 		"move-one":                    {1, 1, moveOne},
 		"change-size":                 {1, 1, changeSize},
+		"roll-1x1":                    {1, 1, rollAll},
+		"roll-3x1":                    {3, 1, rollAll},
+		"roll-2x2-one-step-a-pass":    {2, 2, rollOneStep},
+		"roll-3x0-in-place":           {3, 0, rollInPlace},
+		"roll-2x0-held":               {2, 0, rollHeld},
+		"roll-3x1-stuck":              {3, 1, rollStuck},
+		"roll-3x1-taken-back":         {3, 1, rollTakenBack},
+		"roll-3x1-unsynced":           {3, 1, rollUnsynced},
+		"roll-3x1-stopped-replica":    {3, 1, rollStoppedReplica},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -197,6 +197,12 @@ func (l *lab) apply(s plan.Step) error {
 			p.Gate = s.Gate
 			return os.WriteFile(filepath.Join(p.dir, "start-gate"), []byte(s.Gate), 0o600)
 		}
+		switch s.Kind {
+		case plan.Replace, plan.Restart:
+			return l.deletePod(p, s)
+		case plan.Failover:
+			return l.failOver(p)
+		}
 		return apply(l.t.Context(), l.node(p), s)
 	}
 	return fmt.Errorf("no Pod %s", s.Pod)
@@ -217,6 +223,8 @@ func apply(ctx context.Context, n redis.Node, s plan.Step) error {
 		return n.Forget(ctx, s.PeerID)
 	case plan.Takeover:
 		return n.Takeover(ctx)
+	case plan.Failover:
+		return n.Failover(ctx)
 	}
 	return fmt.Errorf("unknown kind of step %q", s.Kind)
 }

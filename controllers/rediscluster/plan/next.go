@@ -25,7 +25,7 @@ const (
 // Next decides what to do now. The view's nodes must be ordered as topology.Sort does.
 //
 // Safety comes first, and is no rule of its own: only members take part in anything, and what is foreign or silent is
-// no member. Then come repair and growth. Steps that disturb nobody are returned together, so that a cluster forms in
+// no member. Then come repair and growth, and last the replacement of what is outdated. Steps that disturb nobody are returned together, so that a cluster forms in
 // three passes; of those that do there is at most one a pass.
 func Next(desired topology.Desired, view topology.View, now time.Time) Plan {
 	c := newCluster(desired, view, now)
@@ -41,34 +41,42 @@ func Next(desired topology.Desired, view topology.View, now time.Time) Plan {
 	} {
 		steps = append(steps, rule()...)
 	}
-	return c.fold(steps)
+	facts := c.facts() // notes more reasons
+	roll, replacing := c.roll(facts, steps)
+	return c.fold(append(steps, replacing...), facts, roll)
 }
 
 // fold makes the plan of the steps and of what the rules noted.
-func (c *cluster) fold(steps []Step) Plan {
-	facts := c.facts() // notes more reasons
-	p := Plan{Steps: steps, Facts: facts, Reasons: c.reasons, Problems: c.problems}
+func (c *cluster) fold(steps []Step, facts Facts, roll Roll) Plan {
+	p := Plan{Steps: steps, Facts: facts, Reasons: c.reasons, Problems: c.problems, Roll: roll}
 	isDone := p.Facts.Agreed && p.Facts.SlotsCovered && p.Facts.ReplicasLinked
 	switch {
 	case !p.Facts.Formed:
 		p.Phase = PhaseForming
+	case isDone && (p.IsRolling() || roll.Awaits != ""):
+		p.Phase = PhaseRolling
 	case len(steps) > 0 || !isDone:
 		p.Phase = PhaseRepairing
 	default:
 		p.Phase, p.Reasons = PhaseSettled, nil
 	}
-	switch {
-	case len(steps) > 0:
-		p.Wait = afterSteps
-	case p.Phase == PhaseSettled:
-	case len(p.Problems) > 0 && len(p.Reasons) == 0:
-		p.Wait = whileStuck
-	case p.Facts.Agreed && p.Facts.ReplicasLinked && c.isAlmostUp():
-		p.Wait = almostUp
-	default:
-		p.Wait = whileWaiting
-	}
+	p.Wait = c.pace(p)
 	return p
+}
+
+// pace is after how long to look again.
+func (c *cluster) pace(p Plan) time.Duration {
+	switch {
+	case len(p.Steps) > 0:
+		return afterSteps
+	case p.Phase == PhaseSettled:
+		return 0
+	case len(p.Problems) > 0 && len(p.Reasons) == 0:
+		return whileStuck
+	case p.Facts.Agreed && p.Facts.ReplicasLinked && c.isAlmostUp():
+		return almostUp
+	}
+	return whileWaiting
 }
 
 // isAlmostUp reports whether the youngest server has just been up for as long as a primary has to be before it serves.

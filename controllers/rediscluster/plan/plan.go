@@ -32,6 +32,13 @@ const (
 	Takeover Kind = "Takeover"
 	// OpenGate sets the start-gate annotation of the Pod to Gate. NodeID is empty: the node does not run.
 	OpenGate Kind = "OpenGate"
+	// Failover sends CLUSTER FAILOVER: the replica becomes primary once it has all that the primary has.
+	Failover Kind = "Failover"
+	// Replace deletes the Pod, unless its server answers as anything but the replica NodeID. NodeID is empty where no
+	// server answers.
+	Replace Kind = "Replace"
+	// Restart deletes the Pod of a primary, whose storage has its data.
+	Restart Kind = "Restart"
 )
 
 // Step is one thing to do. Steps of one plan that name different Pods are independent and may run at the
@@ -56,7 +63,7 @@ type Step struct {
 // right before it.
 func (s Step) Irreversible() bool {
 	switch s.Kind {
-	case Takeover, Forget, Replicate, OpenGate:
+	case Takeover, Forget, Replicate, OpenGate, Failover, Replace, Restart:
 		return true
 	}
 	return false
@@ -84,10 +91,12 @@ func (s Step) String() string {
 type Phase string
 
 // The phases. Forming lasts until every slot has had an owner once; Repairing means that something of a
-// formed cluster is not as it should be; Settled that everything is, and on every node.
+// formed cluster is not as it should be; Rolling that everything is, and nodes are being replaced one by one; Settled
+// that everything is, on every node, and nothing more can be done.
 const (
 	PhaseForming   Phase = "Forming"
 	PhaseRepairing Phase = "Repairing"
+	PhaseRolling   Phase = "Rolling"
 	PhaseSettled   Phase = "Settled"
 )
 
@@ -152,6 +161,8 @@ type Plan struct {
 	Reasons  []string
 	Problems []Problem
 	Facts    Facts
+	// Roll tells of the nodes that are not as the present spec wants them.
+	Roll Roll
 }
 
 // Settled reports whether nothing is to be done and nothing is awaited.

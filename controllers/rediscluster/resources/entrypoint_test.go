@@ -1,14 +1,12 @@
 package resources
 
 import (
-	"bufio"
 	"bytes"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -126,22 +124,14 @@ func (s *sandbox) start(env ...string) *process {
 	args := append(append([]string{}, s.shell[1:]...), s.path("config/entrypoint.sh"))
 	cmd := exec.Command(s.shell[0], args...)
 	cmd.Env = append(append([]string{}, s.env...), env...)
-	read, write := io.Pipe()
-	p := &process{t: s.t, cmd: cmd, lines: make(chan string, 1000), done: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = write, write
+	p := &process{t: s.t, cmd: cmd, grown: make(chan struct{}, 1), done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p, p
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	go func() {
 		defer close(p.done)
 		p.err = cmd.Wait()
-		write.Close()
-	}()
-	go func() {
-		defer close(p.lines)
-		for scan := bufio.NewScanner(read); scan.Scan(); {
-			p.lines <- scan.Text()
-		}
 	}()
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -154,31 +144,69 @@ func (s *sandbox) start(env ...string) *process {
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	lines chan string
+	grown chan struct{}
 	done  chan struct{}
 	err   error
-	seen  bytes.Buffer
+
+	mu      sync.Mutex // guards the fields below
+	said    []byte
+	awaited int // how much of it await has gone through
 }
 
-// await reads output until a line contains one of the texts, and returns which.
+// Write takes in output. It never waits for a reader: a server whose log is not read stands still.
+func (p *process) Write(output []byte) (int, error) {
+	p.mu.Lock()
+	p.said = append(p.said, output...)
+	p.mu.Unlock()
+	select {
+	case p.grown <- struct{}{}:
+	default:
+	}
+	return len(output), nil
+}
+
+// output is all that was said so far.
+func (p *process) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.said)
+}
+
+// await waits for a line that contains one of the texts, after the one that it found last, and returns which.
 func (p *process) await(texts ...string) string {
 	p.t.Helper()
 	limit := time.After(20 * time.Second)
 	for {
+		if text := p.next(texts); text != "" {
+			return text
+		}
 		select {
-		case line, open := <-p.lines:
-			if !open {
-				<-p.done
-				p.t.Fatalf("ended (%v) without saying any of %q; it said:\n%s", p.err, texts, &p.seen)
+		case <-p.grown:
+		case <-p.done: // with all that it said
+			if text := p.next(texts); text != "" {
+				return text
 			}
-			fmt.Fprintln(&p.seen, line)
-			for _, text := range texts {
-				if strings.Contains(line, text) {
-					return text
-				}
-			}
+			p.t.Fatalf("ended (%v) without saying any of %q; it said:\n%s", p.err, texts, p.output())
 		case <-limit:
-			p.t.Fatalf("nothing of %q after 20 s; it said:\n%s", texts, &p.seen)
+			p.t.Fatalf("nothing of %q after 20 s; it said:\n%s", texts, p.output())
+		}
+	}
+}
+
+// next goes on through the whole lines that were said, to one that contains one of the texts.
+func (p *process) next(texts []string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		line, _, isWhole := bytes.Cut(p.said[p.awaited:], []byte("\n"))
+		if !isWhole {
+			return ""
+		}
+		p.awaited += len(line) + 1
+		for _, text := range texts {
+			if bytes.Contains(line, []byte(text)) {
+				return text
+			}
 		}
 	}
 }
@@ -252,7 +280,7 @@ func TestStartGate(t *testing.T) {
 					got = p.await(saysStarted)
 				}
 				if got != tc.want {
-					t.Fatalf("got %q, want %q; it said:\n%s", got, tc.want, &p.seen)
+					t.Fatalf("got %q, want %q; it said:\n%s", got, tc.want, p.output())
 				}
 				if tc.want == saysWaiting {
 					s.staysShut(p)
@@ -274,8 +302,8 @@ func (s *sandbox) staysShut(p *process) {
 	s.awaitRead("podinfo/start-gate")
 	s.write("podinfo/start-gate", "1000")
 	p.await(saysStarted)
-	if !strings.Contains(p.seen.String(), "start gate open (1000)") {
-		s.t.Errorf("the gate was opened by another value:\n%s", &p.seen)
+	if !strings.Contains(p.output(), "start gate open (1000)") {
+		s.t.Errorf("the gate was opened by another value:\n%s", p.output())
 	}
 }
 

@@ -12,20 +12,16 @@ import (
 // inForce is what a node group was made from, of the fields whose change a formed cluster does not carry
 // out. It is recorded beside the StatefulSet's own fields, which anybody may edit.
 type inForce struct {
-	ReplicasPerPrimary int32                         `json:"replicasPerPrimary"`
-	Image              string                        `json:"image"`
-	PasswordSecret     string                        `json:"passwordSecret,omitempty"`
-	Resources          *redisv1.ResourceRequirements `json:"resources,omitempty"`
-	StorageSize        *resource.Quantity            `json:"storageSize,omitempty"`
+	ReplicasPerPrimary int32              `json:"replicasPerPrimary"`
+	PasswordSecret     string             `json:"passwordSecret,omitempty"`
+	StorageSize        *resource.Quantity `json:"storageSize,omitempty"`
 }
 
 // renderInForce is the value of the annotation. Equal specs have equal values.
 func renderInForce(cluster *redisv1.RedisCluster) string {
 	record := inForce{
 		ReplicasPerPrimary: cluster.Spec.Replicas(),
-		Image:              cluster.Spec.Image,
 		PasswordSecret:     cluster.Spec.PasswordSecret,
-		Resources:          cluster.Spec.Resources,
 	}
 	if storage := cluster.Spec.Storage; storage != nil {
 		record.StorageSize = &storage.Size
@@ -43,7 +39,7 @@ func ApplyInForce(spec *redisv1.RedisClusterSpec, set *appsv1.StatefulSet) bool 
 		return false
 	}
 	spec.ReplicasPerPrimary = ptr.To(record.ReplicasPerPrimary)
-	spec.Image, spec.PasswordSecret, spec.Resources = record.Image, record.PasswordSecret, record.Resources
+	spec.PasswordSecret = record.PasswordSecret
 	if spec.Storage != nil && record.StorageSize != nil {
 		storage := *spec.Storage
 		storage.Size = *record.StorageSize

@@ -50,8 +50,11 @@ func StatefulSet(in Input, group int32) *appsv1.StatefulSet {
 			UpdateStrategy:      appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			Selector:            &metav1.LabelSelector{MatchLabels: groupSelector(in.Cluster.Name, group)},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: in.groupLabels(group)},
-				Spec:       in.podSpec(group),
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      in.groupLabels(group),
+					Annotations: map[string]string{redisv1.AnnotationTemplate: TemplateHash(&in.Cluster.Spec)},
+				},
+				Spec: in.podSpec(group),
 			},
 		},
 	}

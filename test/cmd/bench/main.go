@@ -61,13 +61,14 @@ var scenarios = map[string]func(context.Context) error{
 	},
 	"placement": func(context.Context) error { return bench.Placement(os.Stdout) },
 	"roll": func(ctx context.Context) error {
-		rounds, err := fromEnv("ROUNDS", 1)
+		rounds, err := fromEnv("ROUNDS", 10)
 		if err != nil {
 			return err
 		}
 		return bench.Roll(ctx, os.Stdout, rounds)
 	},
-	"zipf": func(context.Context) error { bench.Zipf(os.Stdout); return nil },
+	"roll-redis": func(ctx context.Context) error { return bench.RollRedis(ctx, os.Stdout) },
+	"zipf":       func(context.Context) error { bench.Zipf(os.Stdout); return nil },
 }
 
 func main() {

@@ -52,6 +52,14 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Err says how the process ended. Only after Done.
 func (p *Process) Err() error { return p.err }
 
+// Signal sends a signal to the process.
+func (p *Process) Signal(signal syscall.Signal) error {
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		return fmt.Errorf("sending signal %d to %s: %w", signal, p.name, err)
+	}
+	return nil
+}
+
 // Stop asks the process to end, kills it when the grace is over, and waits for it.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
