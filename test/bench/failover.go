@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/utils/ptr"
 
+	"example.com/redis-operator/sharding/placement"
 	"example.com/redis-operator/test/stage"
 )
 
@@ -26,7 +27,7 @@ import (
 //   - confirmed_gap_s_p99: of the same, from when the kubelet's report of the death was seen on a watch
 //   - unconfirmed_gap_s_max: from the loss of a Node
 func Failover(ctx context.Context, out io.Writer, rounds, nodes int) (err error) {
-	o, err := openOwnership(ctx, out, "failover")
+	o, err := openOwnership(ctx, out, "failover", placement.DefaultShards)
 	if err != nil {
 		return err
 	}
@@ -90,8 +91,8 @@ func (f *failover) killTwice(ctx context.Context) error {
 			return fmt.Errorf("shard %d was taken by the same Pod, whose container was to rest", gap.Shard)
 		}
 		f.killed = append(f.killed, gap.Length().Seconds())
-		f.confirmed = append(f.confirmed, (gap.End - crash.reported).Seconds())
-		last = max(last, gap.End)
+		f.confirmed = append(f.confirmed, (gap.End() - crash.reported).Seconds())
+		last = max(last, gap.End())
 	}
 	f.note("restarted: %d shards taken by the Pod, %d by others; then killed: reported after %.2f s, %d shards taken, the last after %.2f s",
 		len(restart.gaps)-others, others, (crash.reported - crash.at).Seconds(), len(crash.gaps), (last - crash.at).Seconds())

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"example.com/redis-operator/sharding/placement"
 	"example.com/redis-operator/test/stage"
 )
 
@@ -22,16 +24,23 @@ const roundLimit = 3 * time.Minute
 type ownership struct {
 	*stage.Stage
 	report
-	log *stage.LogCollector
+	log     *stage.LogCollector
+	tenants []types.NamespacedName // the paused RedisClusters
 }
 
-func openOwnership(ctx context.Context, out io.Writer, scenario string) (*ownership, error) {
+// openOwnership installs the operator, with a RedisCluster in each of so many namespaces, at least one a
+// shard. What these cost is little: they are paused.
+func openOwnership(ctx context.Context, out io.Writer, scenario string, namespaces int) (*ownership, error) {
 	s, err := openStage(ctx, out)
 	if err != nil {
 		return nil, err
 	}
 	o := &ownership{Stage: s, report: report{out: out, scenario: scenario}, log: s.CollectLogs()}
-	if err := o.settled(ctx, stage.OperatorReplicas); err != nil {
+	o.tenants, err = o.createPaused(ctx, spread(namespaces, placement.DefaultSettings()))
+	if err == nil {
+		err = o.settled(ctx, stage.OperatorReplicas)
+	}
+	if err != nil {
 		o.close(ctx, err)
 		return nil, err
 	}
@@ -83,15 +92,39 @@ func (o *ownership) held(pod string) (shards []int, identity string) {
 	return shards, identity
 }
 
-// waitGaps waits until each of the shards was taken from the process of an identity, and returns these gaps.
+// waitGaps waits until each of the shards was taken from the process of an identity and reconciled, and
+// returns these gaps.
 func (o *ownership) waitGaps(ctx context.Context, shards []int, from string) ([]stage.Gap, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, roundLimit, fmt.Errorf("not within %s", roundLimit))
 	defer cancel()
 	var gaps []stage.Gap
-	err := o.Wait(ctx, "the shards of "+from+" to be admitted by another process", func() (string, error) {
-		gaps = slices.DeleteFunc(o.log.Gaps(), func(g stage.Gap) bool { return g.From != from || !g.Moved() })
+	err := o.Wait(ctx, "the shards of "+from+" to be reconciled by another process", func() (string, error) {
+		gaps = slices.DeleteFunc(o.log.Gaps(), func(g stage.Gap) bool { return g.From != from || !g.Moved() || g.Reconciled == 0 })
 		if len(gaps) < len(shards) {
 			return fmt.Sprintf("%d of %d are", len(gaps), len(shards)), nil
+		}
+		return "", nil
+	})
+	return gaps, err
+}
+
+// gapsSince returns the gaps that began after a moment, once all shards are settled. There has to be a root
+// object in each shard.
+func (o *ownership) gapsSince(ctx context.Context, began time.Duration) ([]stage.Gap, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, roundLimit, fmt.Errorf("not within %s", roundLimit))
+	defer cancel()
+	var gaps []stage.Gap
+	err := o.Wait(ctx, "a reconcile of every shard that has moved", func() (string, error) {
+		gaps = slices.DeleteFunc(o.log.Gaps(), func(g stage.Gap) bool { return g.Start < began })
+		// Where a shard moved on before anything was reconciled, the last admission tells.
+		waiting := map[int]bool{}
+		for _, gap := range gaps {
+			waiting[gap.Shard] = gap.Reconciled == 0
+		}
+		for shard, is := range waiting {
+			if is {
+				return fmt.Sprintf("shard %d was not reconciled", shard), nil
+			}
 		}
 		return "", nil
 	})

@@ -7,17 +7,18 @@ import (
 	"slices"
 	"time"
 
+	"example.com/redis-operator/sharding/placement"
 	"example.com/redis-operator/test/stage"
 )
 
 // Roll restarts the operator's StatefulSet as `kubectl rollout restart` does, rounds times with 3 replicas
 // and as often with 5, with nothing else going on:
 //
-//   - unowned_ms_per_shard_p99: for how long nobody admitted a shard in one such restart, all its gaps
-//     together, over all shards and restarts
+//   - unowned_ms_per_shard_p99: for how long nobody worked on a shard in one such restart, all its gaps
+//     to the first reconcile together, over all shards and restarts
 //   - moves_per_shard_max: how often the most moved shard came to another process in one restart
 func Roll(ctx context.Context, out io.Writer, rounds int) (err error) {
-	o, err := openOwnership(ctx, out, "roll")
+	o, err := openOwnership(ctx, out, "roll", placement.DefaultShards)
 	if err != nil {
 		return err
 	}
@@ -61,8 +62,7 @@ func (o *ownership) roll(ctx context.Context, replicas int32) (rolled, error) {
 		return rolled{}, err
 	}
 	owners := stage.Takeovers(o.log.Transitions())
-	_, err = o.Kubectl(ctx, "rollout", "restart", "-n", stage.OperatorNamespace, "statefulset/"+stage.OperatorStatefulSet)
-	if err != nil {
+	if err := o.restart(ctx); err != nil {
 		return rolled{}, err
 	}
 	if err := o.settled(ctx, replicas); err != nil {
@@ -72,10 +72,11 @@ func (o *ownership) roll(ctx context.Context, replicas int32) (rolled, error) {
 	for shard := range owners {
 		sums[shard] = 0
 	}
-	for _, gap := range o.log.Gaps() {
-		if gap.Start < began {
-			continue
-		}
+	gaps, err := o.gapsSince(ctx, began)
+	if err != nil {
+		return rolled{}, err
+	}
+	for _, gap := range gaps {
 		sums[gap.Shard] += gap.Length()
 		if gap.Moved() {
 			moves[gap.Shard]++
@@ -87,4 +88,10 @@ func (o *ownership) roll(ctx context.Context, replicas int32) (rolled, error) {
 		result.moves = max(result.moves, moves[shard])
 	}
 	return result, nil
+}
+
+// restart begins a rolling restart of the operator.
+func (o *ownership) restart(ctx context.Context) error {
+	_, err := o.Kubectl(ctx, "rollout", "restart", "-n", stage.OperatorNamespace, "statefulset/"+stage.OperatorStatefulSet)
+	return err
 }

@@ -38,12 +38,12 @@ var scenarios = map[string]func(context.Context) error{
 		return bench.Cache(ctx, os.Stdout, options)
 	},
 	"failover": func(ctx context.Context) error {
-		rounds, errRounds := fromEnv("ROUNDS", 50)
+		trials, errTrials := fromEnv("TRIALS", 50)
 		nodes, errNodes := fromEnv("NODES", 20)
-		if err := errors.Join(errRounds, errNodes); err != nil {
+		if err := errors.Join(errTrials, errNodes); err != nil {
 			return err
 		}
-		return bench.Failover(ctx, os.Stdout, rounds, nodes)
+		return bench.Failover(ctx, os.Stdout, trials, nodes)
 	},
 	"formation": func(ctx context.Context) error {
 		rounds, err := fromEnv("ROUNDS", 10)
@@ -51,6 +51,13 @@ var scenarios = map[string]func(context.Context) error{
 			return err
 		}
 		return bench.Formation(ctx, os.Stdout, rounds)
+	},
+	"handover": func(ctx context.Context) error {
+		moves, err := fromEnv("MOVES", 200)
+		if err != nil {
+			return err
+		}
+		return bench.Handover(ctx, os.Stdout, moves)
 	},
 	"idle": func(ctx context.Context) error {
 		minutes, err := fromEnv("IDLE_MINUTES", 10)
@@ -61,11 +68,11 @@ var scenarios = map[string]func(context.Context) error{
 	},
 	"placement": func(context.Context) error { return bench.Placement(os.Stdout) },
 	"roll": func(ctx context.Context) error {
-		rounds, err := fromEnv("ROUNDS", 10)
+		trials, err := fromEnv("TRIALS", 10)
 		if err != nil {
 			return err
 		}
-		return bench.Roll(ctx, os.Stdout, rounds)
+		return bench.Roll(ctx, os.Stdout, trials)
 	},
 	"roll-redis": func(ctx context.Context) error { return bench.RollRedis(ctx, os.Stdout) },
 	"zipf":       func(context.Context) error { bench.Zipf(os.Stdout); return nil },
