@@ -44,6 +44,8 @@ const (
 	handoversAtOnce   = 4
 	shardsPerHandover = 64
 	handoverPatience  = time.Second
+	// announceBound is for how long shards that are warm wait for others that are being loaded.
+	announceBound = 5 * time.Second
 	// readyBound is how long /readyz waits for the home shards before it is latched anyway.
 	readyBound = 60 * time.Second
 )

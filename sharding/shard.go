@@ -51,6 +51,8 @@ type shardState struct {
 	settledAt time.Time
 	// drainAt is when a drain that overran may be tried again.
 	drainAt time.Time
+	// announced says that others may know that the shard is warm here.
+	announced bool
 	// handingSince is when a handover of this process began whose winner was not seen yet; zero for none.
 	handingSince time.Time
 	// warmSeq and drainSeq number the Warms and Drains, so that the answer to an earlier one is

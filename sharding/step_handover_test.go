@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"example.com/redis-operator/sharding/claim"
 	"example.com/redis-operator/sharding/placement"
 )
@@ -55,4 +57,32 @@ func TestSlowHandoversDoNotHoldUpTheOthers(t *testing.T) {
 	s := handingOver(t)
 	s.pass(handoverPatience - time.Millisecond).step(PresenceSeen{Identity: selfID, Version: "6"}, PresenceRenewed{Version: "6"}).want()
 	s.pass(time.Millisecond).step(Tick{}).want("StopAdmitting 4", "Drain 4", "StopAdmitting 5", "Drain 5")
+}
+
+// A winner lets shards be handed over once nothing else is being loaded, or a bound has passed.
+func TestWinnerAnnouncesWhatIsWarmTogether(t *testing.T) {
+	start := func() *script {
+		s := newScript(t).joined()
+		p := s.place("10", map[Identity]placement.State{selfID: placement.Serving, otherID: placement.Leaving})
+		return s.step(p, Warmed{Shard: 0, Seq: 1})
+	}
+	want := func(s *script, warmed ...Shard) {
+		t.Helper()
+		last := s.publish[len(s.publish)-1]
+		if diff := cmp.Diff(warmed, last.Warmed); diff != "" || last.Urgent != (len(warmed) > 0) {
+			t.Errorf("urgent: %v, warmed (-want +published):\n%s", last.Urgent, diff)
+		}
+	}
+	s := start()
+	want(s)
+	s.step(Warmed{Shard: 1, Seq: 1})
+	want(s, 0, 1)
+
+	slow := start()
+	slow.pass(announceBound - time.Millisecond).step(Tick{})
+	want(slow)
+	slow.pass(time.Millisecond).step(Tick{})
+	want(slow, 0)
+	slow.step(Warmed{Shard: 1, Seq: 1})
+	want(slow, 0, 1)
 }

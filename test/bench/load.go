@@ -14,7 +14,7 @@ import (
 )
 
 // loadWriters is how many changes are on their way at once.
-const loadWriters = 8
+const loadWriters = 32
 
 // load changes RedisClusters one after another, each time to another value.
 type load struct {
