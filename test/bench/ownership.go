@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -129,6 +130,26 @@ func (o *ownership) gapsSince(ctx context.Context, began time.Duration) ([]stage
 		return "", nil
 	})
 	return gaps, err
+}
+
+// quietTime is for how long the writes at rest are counted.
+const quietTime = 20 * time.Second
+
+// leaseWrites prints what the Leases cost while nothing happens.
+func (o *ownership) leaseWrites(ctx context.Context) error {
+	before, err := os.Stat(o.Local.AuditLog())
+	if err != nil {
+		return fmt.Errorf("reading the audit log: %w", err)
+	}
+	if err := pause(ctx, quietTime); err != nil {
+		return err
+	}
+	writes, err := readWrites(o.Local.AuditLog(), before.Size())
+	if err != nil {
+		return err
+	}
+	o.figure("lease_writes_per_second", float64(writes.leases)/quietTime.Seconds(), "writes/s")
+	return nil
 }
 
 // overlaps prints how often two processes admitted a shard at once, and how each came about.
