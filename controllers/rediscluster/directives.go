@@ -52,11 +52,12 @@ func refusals(seen *observation, known *clusterMemory) []problem {
 
 // setDirectives brings the directives of a formed cluster's running nodes to what the spec wants, each node
 // taking all of them or none. It returns what nodes are to be started with: the spec's directives once a
-// running node has accepted them and none has refused, and until then those written down before. Where no
-// node runs any more and those written down do not start one, the spec's are tried.
+// running node has accepted them and none has refused, and until then those written down before. Where what
+// was written down is gone, that is what a node that refuses runs with. Where no node runs any more and
+// those written down do not start one, the spec's are tried.
 func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known *clusterMemory) (map[string]redisv1.ConfigValue, error) {
 	wanted := seen.cluster.Spec.Config
-	if !seen.formed || seen.config == nil {
+	if !seen.formed {
 		return wanted, nil
 	}
 	hash := resources.ConfigHash(wanted)
@@ -75,13 +76,18 @@ func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known
 		}
 	}
 	accepted, refused := known.rememberDirectives(seen.view.Nodes, results)
-	if accepted == 0 && refused == 0 && isFailingToStart(seen.pods) {
+	isLost := seen.config == nil
+	switch {
+	case accepted == 0 && refused == 0 && (isLost || isFailingToStart(seen.pods)):
 		return wanted, nil
-	}
-	if accepted == 0 || refused > 0 {
+	case refused > 0 && isLost:
+		i := slices.IndexFunc(results, func(c configured) bool { return c.refusal != "" })
+		return results[i].instead, nil
+	case accepted == 0 || refused > 0:
 		return seen.config, nil
+	case !isLost:
+		r.tellAccepted(seen, wanted, accepted)
 	}
-	r.tellAccepted(seen, wanted, accepted)
 	return wanted, nil
 }
 
@@ -167,6 +173,10 @@ func (r *Reconciler) setNodeDirectives(ctx context.Context, node redis.Node, wan
 	if err != nil {
 		return configured{}, err
 	}
+	instead := make(map[string]redisv1.ConfigValue, len(present))
+	for name, value := range present {
+		instead[name] = redisv1.ConfigValue(value)
+	}
 	for name, value := range values {
 		if has, found := present[name]; found && normalise(has) == normalise(value) {
 			delete(values, name)
@@ -178,7 +188,7 @@ func (r *Reconciler) setNodeDirectives(ctx context.Context, node redis.Node, wan
 	ctrl.LoggerFrom(ctx).Info("Setting directives", "directives", slices.Sorted(maps.Keys(values)))
 	err = node.ConfigSet(ctx, values)
 	if message, isAnswer := redis.ServerMessage(err); isAnswer && isRefusal(message) {
-		result.refusal = message
+		result.refusal, result.instead = message, instead
 		return result, nil
 	}
 	return result, err

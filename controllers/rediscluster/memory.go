@@ -62,6 +62,8 @@ const (
 type configured struct {
 	hash    string
 	refusal string
+	// instead is what a node that refuses has for the directives that it was to be given.
+	instead map[string]redisv1.ConfigValue
 }
 
 func newMemory() *memory { return &memory{clusters: map[client.ObjectKey]*clusterMemory{}} }

@@ -9,6 +9,7 @@ import (
 
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/controllers/redis"
+	"example.com/redis-operator/controllers/rediscluster/resources"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -144,16 +145,29 @@ func clusterOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	}}}
 }
 
-// clustersOfSecret maps a Secret to the clusters of its namespace that name it.
+// clustersOfSecret maps a Secret to the clusters of its namespace that name it, or whose nodes were started
+// with it: a formed cluster keeps its password when its spec names another Secret.
 func (r *Reconciler) clustersOfSecret(ctx context.Context, secret client.Object) []reconcile.Request {
 	var clusters redisv1.RedisClusterList
-	if err := r.client.List(ctx, &clusters, client.InNamespace(secret.GetNamespace())); err != nil {
+	var sets appsv1.StatefulSetList
+	err := r.client.List(ctx, &clusters, client.InNamespace(secret.GetNamespace()))
+	if err == nil {
+		err = r.client.List(ctx, &sets, client.InNamespace(secret.GetNamespace()), client.HasLabels{redisv1.LabelCluster})
+	}
+	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the clusters that name a Secret", "secret", secret.GetName())
 		return nil
 	}
+	named := map[string]bool{}
+	for i := range sets.Items {
+		var spec redisv1.RedisClusterSpec
+		if resources.ApplyInForce(&spec, &sets.Items[i]) && spec.PasswordSecret == secret.GetName() {
+			named[sets.Items[i].Labels[redisv1.LabelCluster]] = true
+		}
+	}
 	var requests []reconcile.Request
 	for i := range clusters.Items {
-		if clusters.Items[i].Spec.PasswordSecret == secret.GetName() {
+		if clusters.Items[i].Spec.PasswordSecret == secret.GetName() || named[clusters.Items[i].Name] {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 const (
 	setUpLimit = 3 * time.Minute
-	storyLimit = 4 * time.Minute
+	storyLimit = 8 * time.Minute
 )
 
 // env is what every story shares; it is set before the first one runs.

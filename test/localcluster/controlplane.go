@@ -26,9 +26,13 @@ const (
 // be a single program: with the default weight a busy host starves it. Within the cluster, everybody
 // waits for the control plane.
 const (
-	clusterWeight = 16
+	clusterWeight = 4
 	planeWeight   = 4
 )
+
+// collectorPercent is GOGC of every program of the cluster. Their heaps are small and short-lived: with the
+// default of 100 a good part of the processor's time goes to collecting them.
+const collectorPercent = "400"
 
 // plane is the control plane.
 type plane struct {
@@ -167,7 +171,7 @@ func (s *supervisor) newSpace(host string) (*space.Space, error) {
 		Setup: mustRead("setup.sh"), Init: insideBinaries + "/pause", Cgroups: folders, Log: log,
 		Env: []string{
 			"PATH=" + strings.Join([]string{insideBinaries, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}, ":"),
-			"HOME=/tmp", "DIR=" + s.dir, "BINARIES=" + s.options.Binaries, "HOST=" + host,
+			"HOME=/tmp", "DIR=" + s.dir, "BINARIES=" + s.options.Binaries, "HOST=" + host, "GOGC=" + collectorPercent,
 		},
 	})
 	if err != nil {

@@ -121,6 +121,18 @@ func TestChangedConfigIsSetOnEveryNode(t *testing.T) {
 	if err := suite.client.Get(t.Context(), key, config); err != nil || strings.Contains(config.Data["redis.conf"], "databases") {
 		t.Errorf("a directive that was refused is written down for the next start (%v)", err)
 	}
+	if err := suite.client.Delete(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a ConfigMap of what is in force", func(ctx context.Context) error {
+		if err := suite.client.Get(ctx, key, config); err != nil {
+			return err
+		}
+		if text := config.Data["redis.conf"]; strings.Contains(text, "databases \"7\"") || !strings.Contains(text, `maxmemory "209715200"`) {
+			return fmt.Errorf("it says %q", text)
+		}
+		return nil
+	})
 	change(t, cluster, func(c *redisv1.RedisCluster) { delete(c.Spec.Config, "databases") })
 	await(t, cluster, "valid again", func(c *redisv1.RedisCluster) bool {
 		return isReady(c) && meta.IsStatusConditionTrue(c.Status.Conditions, redisv1.ConditionConfigValid)
