@@ -126,9 +126,22 @@ func (f *failover) killAlone(ctx context.Context) error {
 
 // renew replaces the victim by a fresh Pod.
 func (f *failover) renew(ctx context.Context) error {
-	err := f.Kubernetes.CoreV1().Pods(stage.OperatorNamespace).Delete(ctx, f.victim, metav1.DeleteOptions{})
+	old, err := f.operatorPod(ctx, f.victim)
 	if err != nil {
-		return fmt.Errorf("deleting Pod %s: %w", f.victim, err)
+		return err
+	}
+	return f.replaced(ctx, old, metav1.DeleteOptions{})
+}
+
+// replaced deletes a Pod and waits until the one after it has settled.
+func (f *failover) replaced(ctx context.Context, old *corev1.Pod, options metav1.DeleteOptions) error {
+	if err := f.Kubernetes.CoreV1().Pods(stage.OperatorNamespace).Delete(ctx, old.Name, options); err != nil {
+		return fmt.Errorf("deleting Pod %s: %w", old.Name, err)
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, roundLimit, fmt.Errorf("not within %s", roundLimit))
+	defer cancel()
+	if err := f.WaitReplaced(limited, old); err != nil {
+		return err
 	}
 	return f.settled(ctx, f.replicas)
 }
@@ -247,9 +260,5 @@ func (f *failover) loseNode(ctx context.Context) error {
 		return err
 	}
 	// What ran on the Node does not run any more; its Pod would be counted as running for minutes.
-	err = f.Kubernetes.CoreV1().Pods(stage.OperatorNamespace).Delete(ctx, f.victim, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
-	if err != nil {
-		return fmt.Errorf("deleting Pod %s: %w", f.victim, err)
-	}
-	return f.settled(ctx, f.replicas)
+	return f.replaced(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 }

@@ -68,11 +68,11 @@ func (o *ownership) settled(ctx context.Context, replicas int32) error {
 	if err := o.WaitSettled(ctx, int(replicas)); err != nil {
 		return err
 	}
-	holders, err := o.Holders(ctx)
-	if err != nil {
-		return err
-	}
 	return o.Wait(ctx, "the logs to tell of every shard", func() (string, error) {
+		holders, err := o.Holders(ctx)
+		if err != nil {
+			return "", err
+		}
 		now := stage.Takeovers(o.log.Transitions())
 		for shard, pod := range holders {
 			if now[shard].Pod != pod {
