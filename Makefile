@@ -26,12 +26,14 @@ GOVULNCHECK    := $(BIN)/tools/govulncheck
 
 # The suites collect garbage seldom, to leave the cores to the tests; `make lint` has vet.
 GO_TEST := CGO_ENABLED=1 GOGC=400 go test -race -vet=off
-# What `make test` runs, in two lanes side by side: suites that have a whole Kubernetes, and all others. Those
-# of CLUSTERS and ENVTESTS are folders of test/; what they start is not seen by the cache of results.
-CLUSTERS    := e2e chaos localcluster dashboards
+# What `make test` runs, in three stages of two lanes side by side. Suites that have a whole Kubernetes take
+# turns, and chaos, which judges times, is alone; beside the stories is what does not mind to wait. Those of
+# CLUSTERS and ENVTESTS are folders of test/; what they start is not seen by the cache of results.
+CLUSTERS    := e2e localcluster chaos
 ENVTESTS    := $(addprefix envtest/,rediscluster sharding serverfence claim scopedcache)
-LIGHT       := $(ENVTESTS) unit simulation example test-unit
-TEST_SUITES := $(addprefix suite/,$(CLUSTERS) $(LIGHT))
+PATIENT     := envtest/rediscluster unit simulation test-unit example
+TIMED       := $(filter-out $(PATIENT),$(ENVTESTS))
+TEST_SUITES := $(addprefix suite/,$(CLUSTERS) $(PATIENT) $(TIMED))
 space       := $(subst ,, )
 
 ##@ Main job
@@ -42,15 +44,17 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 
 .PHONY: test
 test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 15 minutes on two cores once built)
-	@echo "test: $(words $(TEST_SUITES)) suites in two lanes; each is printed when it ends"
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lane/clusters lane/light
+	@echo "test: $(words $(TEST_SUITES)) suites; each is printed when it ends"
+	@+$(call lanes,e2e,$(PATIENT))
+	@+$(call lanes,localcluster,$(TIMED))
+	@+$(call lanes,chaos)
 	@echo "test: ok"
 
-.PHONY: lane/clusters lane/light $(TEST_SUITES)
-lane/clusters:
-	@for suite in $(CLUSTERS); do $(MAKE) --no-print-directory suite/$$suite; done
-lane/light:
-	@for suite in $(LIGHT); do $(MAKE) --no-print-directory suite/$$suite; done
+# lanes A,B runs the suites of A one after the other, and beside them those of B.
+lanes = $(MAKE) --no-print-directory -j2 --output-sync=target A="$(1)" B="$(2)" lane/A lane/B
+.PHONY: lane/A lane/B $(TEST_SUITES)
+lane/A lane/B: lane/%:
+	@for suite in $($*); do $(MAKE) --no-print-directory suite/$$suite; done
 suite/unit:
 	$(GO_TEST) ./...
 suite/simulation: # many more seeds than with the race detector
