@@ -55,7 +55,7 @@ func TestHandsOverAFewShardsAtATime(t *testing.T) {
 // A drain that waits for a call of its own does not keep the others for longer than the patience.
 func TestSlowHandoversDoNotHoldUpTheOthers(t *testing.T) {
 	s := handingOver(t)
-	s.pass(handoverPatience - time.Millisecond).step(PresenceSeen{Identity: selfID, Version: "6"}, PresenceRenewed{Version: "6"}).want()
+	s.pass(handoverPatience-time.Millisecond).step(PresenceSeen{Identity: selfID, Version: "6"}, PresenceRenewed{Version: "6"}).want()
 	s.pass(time.Millisecond).step(Tick{}).want("StopAdmitting 4", "Drain 4", "StopAdmitting 5", "Drain 5")
 }
 
