@@ -173,6 +173,7 @@ func (c *coordinator) look() {
 		if c.claims == nil {
 			return
 		}
+		// Told already, unless what an ended set of claims had to say came late.
 		holder, known := c.claims.Claim(shard).Holder()
 		if before, told := c.holders[shard]; known && (!told || holder != before) {
 			c.holders[shard] = holder
@@ -246,6 +247,7 @@ func (c *coordinator) claimOptions(identity Identity) claim.Options {
 		Client: c.clients, Namespace: c.options.Namespace, Installation: c.options.Installation,
 		Settings: c.options.settings(), Identity: identity, Timings: c.options.claimTimings(),
 		OnEvent:       c.claimChanged,
+		OnHolder:      func(shard Shard, holder Identity) { c.queue.put(HolderSeen{Shard: shard, Holder: holder}) },
 		ConfirmedDead: c.s.isConfirmedDead,
 		InFlight:      c.s.guard.MutatingUpTo,
 		Exit:          c.exit,

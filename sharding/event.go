@@ -192,7 +192,11 @@ func (e Terminated) apply(m *Machine, _ time.Time) {
 }
 
 func (e HolderSeen) apply(m *Machine, _ time.Time) {
-	m.shards[e.Shard].holder, m.shards[e.Shard].holderSeen = e.Holder, true
+	s := &m.shards[e.Shard]
+	s.holder, s.holderSeen = e.Holder, true
+	if e.Holder != "" && e.Holder != m.self {
+		s.handingSince = time.Time{}
+	}
 }
 
 func (e ClaimsLagging) apply(m *Machine, _ time.Time) { m.claimsLagging = e.Lagging }

@@ -37,6 +37,15 @@ const (
 	// settleAfterUnclean is how long a new owner waits before its first write after a takeover
 	// from a process that did not release: several API servers each have their own lag.
 	settleAfterUnclean = 250 * time.Millisecond
+	// handoversAtOnce is how many shards a process hands over at the same time, from the drain until the
+	// winner is seen to hold the Lease; with very many shards it is one for each shardsPerHandover of them,
+	// so that a stop gets through with all. One counts for handoverPatience at most: what takes longer waits
+	// for something of its own, and the others need not wait for that.
+	handoversAtOnce   = 4
+	shardsPerHandover = 64
+	handoverPatience  = time.Second
+	// announceBound is for how long shards that are warm wait for others that are being loaded.
+	announceBound = 5 * time.Second
 	// readyBound is how long /readyz waits for the home shards before it is latched anyway.
 	readyBound = 60 * time.Second
 )

@@ -51,6 +51,10 @@ type shardState struct {
 	settledAt time.Time
 	// drainAt is when a drain that overran may be tried again.
 	drainAt time.Time
+	// announced says that others may know that the shard is warm here.
+	announced bool
+	// handingSince is when a handover of this process began whose winner was not seen yet; zero for none.
+	handingSince time.Time
 	// warmSeq and drainSeq number the Warms and Drains, so that the answer to an earlier one is
 	// recognised as such.
 	warmSeq, drainSeq int
@@ -123,7 +127,8 @@ func (m *Machine) advanceHeld(shard Shard, now time.Time) {
 			m.stopAdmitting(shard, CauseLagging)
 		case m.isForced(now):
 			m.startDrain(shard, CauseStop)
-		case !m.keeps(shard) && m.isWarm(m.acting[shard], shard) && !now.Before(s.drainAt):
+		case !m.keeps(shard) && m.isWarm(m.acting[shard], shard) && !now.Before(s.drainAt) && m.mayHandOver(now):
+			s.handingSince = now
 			m.startDrain(shard, CauseHandover)
 		}
 		m.wakeAt(s.drainAt, now)
@@ -146,9 +151,23 @@ func (m *Machine) advanceClosed(shard Shard, now time.Time) {
 		m.wakeAt(s.settledAt, now)
 		return
 	}
-	s.admission, s.served = admitting, true
+	s.admission, s.served, s.handingSince = admitting, true, time.Time{}
 	m.do(Admit{Shard: shard, Epoch: s.epoch, Cause: s.cause}, Replay{Shard: shard})
 	s.cause = CauseRecovered
+}
+
+// mayHandOver tells whether one more handover may begin. Shards are handed over a few at a time: each is
+// unowned for as long as its own requests take, and not for as long as those of all shards that move.
+func (m *Machine) mayHandOver(now time.Time) bool {
+	underway, atOnce := 0, max(handoversAtOnce, len(m.shards)/shardsPerHandover)
+	for shard := range m.shards {
+		since := m.shards[shard].handingSince
+		if end := since.Add(handoverPatience); !since.IsZero() && now.Before(end) {
+			underway++
+			m.wakeAt(end, now)
+		}
+	}
+	return underway < atOnce
 }
 
 func (m *Machine) stopAdmitting(shard Shard, cause Cause) {
@@ -209,6 +228,7 @@ func (e ClaimChanged) apply(m *Machine, now time.Time) {
 		m.closeAs(e.Shard, CauseStalled)
 		m.do(CancelCalls{Shard: e.Shard})
 	case claim.Lost:
+		s.handingSince = time.Time{}
 		m.closeAs(e.Shard, CauseLost)
 		m.do(Revoke{Shard: e.Shard})
 		m.claimEnded(e.Shard, claimContending)
@@ -228,7 +248,7 @@ func (m *Machine) claimAcquired(e ClaimChanged, now time.Time) {
 	}
 	s.epoch, s.holder, s.holderSeen = e.Epoch, m.self, true
 	s.suspended, s.served = false, false
-	s.cause, s.settledAt, s.drainAt = CauseHandover, now, time.Time{}
+	s.cause, s.settledAt, s.drainAt, s.handingSince = CauseHandover, now, time.Time{}, time.Time{}
 	if e.Again {
 		s.cause = CauseRecovered
 	}

@@ -73,6 +73,7 @@ type Machine struct {
 	newerSince    time.Time // since when others have seen a newer P; zero if they have not
 	relistedAt    time.Time
 	published     Publish
+	announceBy    time.Time // until when shards that are warm wait for others; zero while none waits
 	claimsLagging bool
 
 	shards  []shardState
@@ -111,7 +112,7 @@ func (m *Machine) Step(event Event, now time.Time) []Action {
 	for shard := range m.shards {
 		m.advance(Shard(shard), now)
 	}
-	m.concludePresence()
+	m.concludePresence(now)
 	m.concludeStop(now)
 	m.noteReady(now)
 	if !m.wake.IsZero() {
@@ -272,13 +273,14 @@ func (m *Machine) concludeStop(now time.Time) {
 
 // concludePresence publishes the version of P that was seen, the shards for which this process is
 // warm and waits, and what those cost that it holds. Only what a loser may wait for is urgent.
-func (m *Machine) concludePresence() {
+func (m *Machine) concludePresence(now time.Time) {
 	if m.self == "" || m.p == nil {
 		return
 	}
+	m.announce(now)
 	next := Publish{Placement: m.p.Version, Costs: m.costs}
 	for shard := range m.shards {
-		if m.wants(Shard(shard)) && m.shards[shard].scopes == scopesWarm && m.shards[shard].claim == claimContending {
+		if m.shards[shard].announced && m.wants(Shard(shard)) && m.shards[shard].claim == claimContending {
 			next.Warmed = append(next.Warmed, Shard(shard))
 		}
 	}
@@ -293,6 +295,37 @@ func (m *Machine) concludePresence() {
 	m.published = next
 	next.Urgent = slices.ContainsFunc(next.Warmed, func(shard Shard) bool { return !slices.Contains(known, shard) })
 	m.do(next)
+}
+
+// announce decides which shards may be handed over to this process: those that are warm once no other is
+// being loaded, or after announceBound. To load scopes is what costs the API server most, and requests for
+// Leases take long beside it.
+func (m *Machine) announce(now time.Time) {
+	loading, waiting := false, false
+	for shard := range m.shards {
+		s := &m.shards[shard]
+		s.announced = s.announced && s.scopes == scopesWarm
+		if !m.wants(Shard(shard)) || s.claim != claimContending {
+			continue
+		}
+		loading = loading || s.scopes == scopesWarming
+		waiting = waiting || s.scopes == scopesWarm && !s.announced
+	}
+	switch {
+	case !waiting:
+		m.announceBy = time.Time{}
+		return
+	case m.announceBy.IsZero():
+		m.announceBy = now.Add(announceBound)
+	}
+	if loading && now.Before(m.announceBy) {
+		m.wakeAt(m.announceBy, now)
+		return
+	}
+	m.announceBy = time.Time{}
+	for shard := range m.shards {
+		m.shards[shard].announced = m.shards[shard].scopes == scopesWarm
+	}
 }
 
 // isWarm tells whether a process has published that it is warm for a shard, at the version of P

@@ -31,6 +31,7 @@ type Claim struct {
 	ownedBySelf bool
 	echo        echo
 	own         *coordinationv1.Lease // as answered to the last own write
+	outdated    bool                  // what was last seen has proved old: read before the next write
 	refused     error                 // the *SettingsError of what was last seen, or nil
 	lastErr     error                 // of the last request that failed since the last write
 	unsure      bool                  // a write may have been carried out although it failed
@@ -211,7 +212,7 @@ func (c *Claim) Lag() time.Duration {
 func (c *Claim) see(lease *coordinationv1.Lease, version string) {
 	now := c.o.Now()
 	var out []notice
-	if c.seen.see(lease, version, now, c.o.Timings.LeaseDuration) {
+	if c.take(lease, version, now) {
 		if lease != nil {
 			c.noteOwner(lease, now)
 			out = c.judge(lease, now)
@@ -223,6 +224,16 @@ func (c *Claim) see(lease *coordinationv1.Lease, version string) {
 		}
 	}
 	c.advance(out)
+}
+
+// take lets the observation see a state of the Lease, and tells of another holder. It needs mu.
+func (c *Claim) take(lease *coordinationv1.Lease, version string, now time.Time) bool {
+	before, known := HolderOf(c.seen.lease), c.seen.known
+	isNews := c.seen.see(lease, version, now, c.o.Timings.LeaseDuration)
+	if holder := HolderOf(c.seen.lease); isNews && (!known || holder != before) {
+		c.o.OnHolder(c.shard, holder)
+	}
+	return isNews
 }
 
 // noteOwner remembers when another process was last seen to own the Lease: at a renewal of its own, or

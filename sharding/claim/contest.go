@@ -75,6 +75,8 @@ func (c *Claim) elect(ctx context.Context) {
 		return
 	}
 	c.elector = cancel
+	trust := !c.outdated
+	c.outdated = false
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -84,7 +86,7 @@ func (c *Claim) elect(ctx context.Context) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: c.o.Namespace, Name: c.name},
-			Client:     &recorder{c: c},
+			Client:     &recorder{c: c, trust: trust},
 			LockConfig: resourcelock.ResourceLockConfig{Identity: string(c.o.Identity)},
 		},
 		LeaseDuration: c.o.Timings.LeaseDuration,

@@ -104,6 +104,10 @@ type Options struct {
 	// each from a goroutine that holds no lock, so it may call back into the claim, Release included.
 	// While it blocks, only the later events of that claim wait: not its renewals, not its deadline.
 	OnEvent func(Event)
+	// OnHolder is told when another holder than before is seen in the Lease, empty for a free or missing one.
+	// It is called with the claim's lock held: it must be fast and must not call back into the claim. Default:
+	// nobody is told.
+	OnHolder func(placement.Shard, placement.Identity)
 	// ConfirmedDead says whether an identity is dead beyond doubt, so that its Lease may be emptied
 	// before it has expired. It must be fast and is called without locks. Default: never.
 	ConfirmedDead func(placement.Identity) bool
@@ -127,6 +131,9 @@ func (o Options) withDefaults() Options {
 	o.Timings = o.Timings.withDefaults()
 	if o.OnEvent == nil {
 		o.OnEvent = func(Event) {}
+	}
+	if o.OnHolder == nil {
+		o.OnHolder = func(placement.Shard, placement.Identity) {}
 	}
 	if o.ConfirmedDead == nil {
 		o.ConfirmedDead = func(placement.Identity) bool { return false }

@@ -5,9 +5,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"example.com/redis-operator/sharding/claim"
+	"example.com/redis-operator/sharding/placement"
 )
 
 // A Lease that was lost and is taken up again was owned by its own process until the loss, and by no
@@ -54,4 +57,26 @@ func TestOwnLeaseIsTakenUpAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever watches is told of another holder, and of each once.
+func TestTellsOfAnotherHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := installed(t)
+		var told []placement.Identity
+		observer := newProcess(t, api, carol, func(o *claim.Options) {
+			o.OnHolder = func(_ placement.Shard, holder placement.Identity) { told = append(told, holder) }
+		})
+		show := func(holder placement.Identity) {
+			edit(t, api, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To(string(holder)) })
+			observer.Observe(getLease(t, api))
+		}
+		observer.Observe(getLease(t, api))
+		for _, holder := range []placement.Identity{alice, alice, "", bob} {
+			show(holder)
+		}
+		if diff := cmp.Diff([]placement.Identity{"", alice, "", bob}, told); diff != "" {
+			t.Errorf("holders (-want +told):\n%s", diff)
+		}
+	})
 }

@@ -18,13 +18,25 @@ import (
 type recorder struct {
 	coordinationv1client.LeaseInterface
 	c *Claim
+	// trust answers the first Get with what was last seen, which the watch has just shown: a request less
+	// in every handover. It is harmless where that is old, since a write goes by its version. trusted says
+	// that the next write rests on it.
+	trust, trusted bool
 }
 
 // Leases gives the recorder itself: the elector knows one Lease in one namespace.
 func (r *recorder) Leases(string) coordinationv1client.LeaseInterface { return r }
 
-// Get reads the Lease. It answers a *SettingsError for a Lease of other settings.
+// Get reads the Lease, or answers what was last seen of it. It answers a *SettingsError for a Lease of
+// other settings.
 func (r *recorder) Get(ctx context.Context, _ string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	if r.trust {
+		r.trust, r.trusted = false, true
+		if lease := r.c.lastSeen(); lease != nil {
+			return lease, r.c.refusal()
+		}
+	}
+	r.trusted = false
 	lease, err := r.c.read(ctx)
 	if err != nil {
 		return nil, err
@@ -50,7 +62,30 @@ func (r *recorder) Update(
 	if err := r.c.mayUpdate(); err != nil {
 		return nil, err
 	}
-	return r.c.write(ctx, lease)
+	answer, err := r.c.write(ctx, lease)
+	if r.trusted && apierrors.IsConflict(err) {
+		r.c.distrust()
+	}
+	r.trusted = false
+	return answer, err
+}
+
+// lastSeen is the Lease as it was last seen, nil if it was not, or missing.
+func (c *Claim) lastSeen() *coordinationv1.Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seen.lease.DeepCopy()
+}
+
+// distrust ends an elector that has written over an old version, and has the next one read first: this one
+// would wait for its turn.
+func (c *Claim) distrust() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outdated = true
+	if c.elector != nil {
+		c.elector()
+	}
 }
 
 func (c *Claim) leases() coordinationv1client.LeaseInterface {
@@ -124,7 +159,7 @@ func (c *Claim) write(ctx context.Context, lease *coordinationv1.Lease) (*coordi
 	}
 	c.lastErr, c.unsure, c.own = nil, false, answer.DeepCopy()
 	c.echo.wrote(answer.ResourceVersion, now)
-	c.seen.see(answer, answer.ResourceVersion, now, c.o.Timings.LeaseDuration)
+	c.take(answer, answer.ResourceVersion, now)
 	if HolderOf(c.seen.lease) != c.o.Identity && c.tenure.phase == unheld {
 		// The watch was faster than the answer, and shows that the Lease has gone on to another.
 		return answer, nil

@@ -41,6 +41,36 @@ func TestRelease(t *testing.T) {
 	})
 }
 
+// What the watch has shown is not read again before it is acquired. Where it has proved old, it is, and at
+// once.
+func TestAcquiresWhatTheWatchHasShown(t *testing.T) {
+	cases := map[string]struct {
+		edited   bool // the Lease, without the watch showing it
+		wantGets int
+	}{
+		"as it is": {false, 0},
+		"edited":   {true, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := installed(t)
+				a := newWorld(t, api).run(alice)
+				if api.Mute(tc.edited); tc.edited {
+					edit(t, api, func(l *coordinationv1.Lease) { l.Annotations["note"] = "x" })
+				}
+				before := api.Calls("get")
+				a.set.Claim(0).Start(t.Context())
+				synctest.Wait()
+				a.wantTold("Acquired")
+				if got := api.Calls("get") - before; got != tc.wantGets {
+					t.Errorf("%d reads, want %d", got, tc.wantGets)
+				}
+			})
+		})
+	}
+}
+
 func TestReleaseMeetsOthers(t *testing.T) {
 	cases := map[string]struct {
 		before     func(t *testing.T, api *shardingtest.Leases)

@@ -103,9 +103,11 @@ type auditEvent struct {
 	ObjectRef  struct{ Resource, Namespace, Name, Subresource string }
 }
 
+// operatorWrites counts what was written to Leases and to the status of RedisClusters, and names what was
+// written to anything but Leases.
 type operatorWrites struct {
-	leases int
-	others []string
+	leases, statuses int
+	others           []string
 }
 
 // readWrites returns what the operator's service account wrote since the given length of the log.
@@ -137,6 +139,9 @@ func countWrites(log io.Reader) (operatorWrites, error) {
 		if ref.Resource == "leases" {
 			writes.leases++
 			continue
+		}
+		if ref.Resource == "redisclusters" && ref.Subresource == "status" {
+			writes.statuses++
 		}
 		writes.others = append(writes.others, fmt.Sprintf("%s %s/%s %s/%s", event.Verb, ref.Resource,
 			ref.Subresource, ref.Namespace, ref.Name))

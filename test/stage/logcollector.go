@@ -83,6 +83,13 @@ func (c *LogCollector) Overlaps() []string {
 	return Overlaps(c.transitions, c.kills)
 }
 
+// Gaps are those of everything that was logged since the collection began.
+func (c *LogCollector) Gaps() []Gap {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Gaps(c.transitions, c.kills)
+}
+
 // discover looks for containers whose log is not being read.
 func (c *LogCollector) discover(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)

@@ -37,12 +37,27 @@ var scenarios = map[string]func(context.Context) error{
 		}
 		return bench.Cache(ctx, os.Stdout, options)
 	},
+	"failover": func(ctx context.Context) error {
+		trials, errTrials := fromEnv("TRIALS", 50)
+		nodes, errNodes := fromEnv("NODES", 20)
+		if err := errors.Join(errTrials, errNodes); err != nil {
+			return err
+		}
+		return bench.Failover(ctx, os.Stdout, trials, nodes)
+	},
 	"formation": func(ctx context.Context) error {
 		rounds, err := fromEnv("ROUNDS", 10)
 		if err != nil {
 			return err
 		}
 		return bench.Formation(ctx, os.Stdout, rounds)
+	},
+	"handover": func(ctx context.Context) error {
+		moves, err := fromEnv("MOVES", 200)
+		if err != nil {
+			return err
+		}
+		return bench.Handover(ctx, os.Stdout, moves)
 	},
 	"idle": func(ctx context.Context) error {
 		minutes, err := fromEnv("IDLE_MINUTES", 10)
@@ -51,7 +66,14 @@ var scenarios = map[string]func(context.Context) error{
 		}
 		return bench.Idle(ctx, os.Stdout, time.Duration(minutes)*time.Minute)
 	},
-	"placement":  func(context.Context) error { return bench.Placement(os.Stdout) },
+	"placement": func(context.Context) error { return bench.Placement(os.Stdout) },
+	"roll": func(ctx context.Context) error {
+		trials, err := fromEnv("TRIALS", 10)
+		if err != nil {
+			return err
+		}
+		return bench.Roll(ctx, os.Stdout, trials)
+	},
 	"roll-redis": func(ctx context.Context) error { return bench.RollRedis(ctx, os.Stdout) },
 	"zipf":       func(context.Context) error { bench.Zipf(os.Stdout); return nil },
 }
