@@ -31,7 +31,7 @@ type replicaProcess struct {
 type replicaSettings struct {
 	Program, Kubeconfig, Server string // Server is the API server's host and port in Kubeconfig
 	Namespace, Pod, UID, Log    string
-	Shards, Workers             int // Workers 0 means the default
+	Arguments                   []string
 }
 
 // startReplica starts a replica that is not limited yet.
@@ -68,14 +68,11 @@ func (r *replicaProcess) start(ctx context.Context, settings replicaSettings) er
 		return err
 	}
 	defer log.Close()
-	args := []string{"--shards=" + strconv.Itoa(settings.Shards), "--metrics-bind-address=" + r.metrics, "--health-probe-bind-address=0"}
-	if settings.Workers > 0 {
-		args = append(args, "--workers="+strconv.Itoa(settings.Workers))
-	}
 	if r.group, err = newCPUGroup("bench-" + settings.Namespace + "-" + settings.Pod); err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, settings.Program, args...)
+	arguments := append([]string{"--metrics-bind-address=" + r.metrics, "--health-probe-bind-address=0"}, settings.Arguments...)
+	command := exec.CommandContext(ctx, settings.Program, arguments...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "POD_NAME="+settings.Pod, "POD_UID="+settings.UID,
 		"POD_NAMESPACE="+settings.Namespace)
 	command.Stdout, command.Stderr = log, log

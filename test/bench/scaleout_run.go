@@ -22,10 +22,25 @@ type scaleoutRun struct {
 	name             string
 	replicas, shards int
 	workers          int // 0 means the default
+	// patient is set for what is not measured: its Leases outlast a busy machine.
+	patient bool
 }
 
 func (r scaleoutRun) namespace() string {
 	return "operator-" + strings.ReplaceAll(r.name, "_", "-")
+}
+
+// arguments are the flags of the operator's program.
+func (r scaleoutRun) arguments() []string {
+	arguments := []string{"--shards=" + strconv.Itoa(r.shards)}
+	if r.workers > 0 {
+		arguments = append(arguments, "--workers="+strconv.Itoa(r.workers))
+	}
+	if r.patient {
+		arguments = append(arguments, "--lease-duration=60s", "--renew-deadline=40s",
+			"--graceful-shutdown-timeout=60s", "--pod-grace-period=90s")
+	}
+	return arguments
 }
 
 const (
@@ -79,7 +94,7 @@ func (b *scaleoutBench) install(ctx context.Context, run scaleoutRun) (*scaleout
 		replica, err := startReplica(ctx, replicaSettings{
 			Program: b.program, Kubeconfig: b.kubeconfig, Server: strings.TrimPrefix(b.environment.Config.Host, "https://"),
 			Namespace: run.namespace(), Pod: pod.Name, UID: string(pod.UID), Log: b.logOf(run, pod.Name),
-			Shards: run.shards, Workers: run.workers,
+			Arguments: run.arguments(),
 		})
 		if err != nil {
 			return installed, err
@@ -104,6 +119,7 @@ func (i *scaleoutInstallation) stop() {
 // prepare has an installation without a limit bring every cluster into order.
 func (b *scaleoutBench) prepare(ctx context.Context, run scaleoutRun) error {
 	started := time.Now()
+	run.patient = true
 	installed, err := b.install(ctx, run)
 	defer installed.stop()
 	if err == nil {
