@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -32,6 +33,7 @@ type apiServer struct {
 	environment *envtest.Environment
 	client      client.Client
 	kubeconfig  string
+	address     string // host and port, as in the kubeconfig
 }
 
 // cacheScheme knows the kinds that are cached.
@@ -64,6 +66,11 @@ func startAPIServer(root string) (*apiServer, error) {
 		return nil, errors.Join(fmt.Errorf("starting etcd and kube-apiserver: %w", err), s.environment.Stop())
 	}
 	config.QPS = -1
+	where, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the API server's address: %w", err), s.stop())
+	}
+	s.address = where.Host
 	if s.client, err = client.New(config, client.Options{Scheme: cacheScheme()}); err != nil {
 		return nil, errors.Join(fmt.Errorf("building a client of %s: %w", config.Host, err), s.stop())
 	}

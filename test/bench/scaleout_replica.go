@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,10 @@ func (r *replicaProcess) start(ctx context.Context, settings replicaSettings) er
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := writeTemporary("bench-replica-", []byte(strings.ReplaceAll(string(content), settings.Server, r.link.address())))
+	if !bytes.Contains(content, []byte(settings.Server)) {
+		return fmt.Errorf("the kubeconfig does not name the server %s", settings.Server)
+	}
+	kubeconfig, err := writeTemporary("bench-replica-", bytes.ReplaceAll(content, []byte(settings.Server), []byte(r.link.address())))
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (r scaleoutRun) arguments() []string {
 		arguments = append(arguments, "--workers="+strconv.Itoa(r.workers))
 	}
 	if r.patient {
-		arguments = append(arguments, "--lease-duration=60s", "--renew-deadline=40s",
+		arguments = append(arguments, "--lease-duration=30s", "--renew-deadline=20s",
 			"--graceful-shutdown-timeout=60s", "--pod-grace-period=90s")
 	}
 	return arguments
