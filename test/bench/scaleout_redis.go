@@ -128,47 +128,54 @@ func listenOnLoopback(ctx context.Context, port int) (net.Listener, error) {
 func (c redisChild) form(ctx context.Context, index int) (*redistest.Cluster, map[string]*redistest.Fake, error) {
 	cluster := redistest.NewCluster(topology.DefaultNodeTimeout)
 	byAddress := map[string]*redistest.Fake{}
-	var nodes []*redistest.Fake
-	for group := range scaleoutPrimaries {
+	var groups [scaleoutPrimaries][]*redistest.Fake
+	var addresses []topology.Address
+	for group := range groups {
 		for ordinal := range 1 + scaleoutReplicas {
 			address := nodeAddress(c.Port, index, group, ordinal)
 			node := cluster.Start(address)
-			nodes, byAddress[address.String()] = append(nodes, node), node
-			if ordinal > 0 {
-				continue
-			}
-			err := errors.Join(node.SetConfigEpoch(ctx, uint64(group)+1), node.AddSlots(ctx, topology.EvenShare(group, scaleoutPrimaries)))
-			if err != nil {
-				return nil, nil, err
-			}
+			groups[group], byAddress[address.String()] = append(groups[group], node), node
+			addresses = append(addresses, address)
+		}
+		primary := groups[group][0]
+		err := errors.Join(primary.SetConfigEpoch(ctx, uint64(group)+1), primary.AddSlots(ctx, topology.EvenShare(group, scaleoutPrimaries)))
+		if err != nil {
+			return nil, nil, err
 		}
 	}
-	for i := 1; i < len(nodes); i++ {
-		for _, other := range nodes[:i] {
-			if err := other.Meet(ctx, nodeAddress(c.Port, index, i/(1+scaleoutReplicas), i%(1+scaleoutReplicas))); err != nil {
+	for _, node := range byAddress {
+		for _, address := range addresses {
+			if err := node.Meet(ctx, address); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
 	cluster.Advance(time.Second)
-	for i, node := range nodes {
-		if i%(1+scaleoutReplicas) == 0 {
-			continue
-		}
-		primary, _, err := nodes[i-i%(1+scaleoutReplicas)].ClusterNodes(ctx)
-		if err == nil {
-			err = node.Replicate(ctx, primary.ID)
-		}
-		if err != nil {
+	for _, nodes := range groups {
+		if err := replicate(ctx, nodes); err != nil {
 			return nil, nil, err
 		}
 	}
 	cluster.Advance(simulatedRest)
-	info, err := nodes[0].ClusterInfo(ctx)
+	info, err := groups[0][0].ClusterInfo(ctx)
 	if err == nil && !info.OK {
 		err = fmt.Errorf("cluster %d has not formed", index)
 	}
 	return cluster, byAddress, err
+}
+
+// replicate makes all nodes but the first replicas of the first.
+func replicate(ctx context.Context, nodes []*redistest.Fake) error {
+	primary, _, err := nodes[0].ClusterNodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes[1:] {
+		if err := node.Replicate(ctx, primary.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // passTime lets time pass in the clusters in which something goes on.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -133,19 +134,28 @@ func (r *replicaProcess) figures(ctx context.Context, names ...string) (map[stri
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		for _, name := range names {
-			rest, found := strings.CutPrefix(lines.Text(), name)
-			if !found || rest == "" || rest[0] != ' ' && rest[0] != '{' {
-				continue
-			}
-			value, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
-			if err != nil {
-				return nil, fmt.Errorf("reading metric %s: %w", name, err)
-			}
+		name, value, err := parseMetric(lines.Text())
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(names, name) {
 			sums[name] += value
 		}
 	}
 	return sums, lines.Err()
+}
+
+// parseMetric reads one line of a process's metrics. A comment has no name.
+func parseMetric(line string) (name string, value float64, err error) {
+	space := strings.LastIndexByte(line, ' ')
+	if space < 0 || line[0] == '#' {
+		return "", 0, nil
+	}
+	name, _, _ = strings.Cut(line[:space], "{")
+	if value, err = strconv.ParseFloat(line[space+1:], 64); err != nil {
+		return "", 0, fmt.Errorf("reading the metric %q: %w", line, err)
+	}
+	return name, value, nil
 }
 
 // countingLink passes bytes between a replica and the API server, as they are on the wire, and counts those that the

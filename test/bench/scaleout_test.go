@@ -82,6 +82,26 @@ func TestClusterWatch(t *testing.T) {
 	see("a", 4, 4) // again, as after a relist
 }
 
+func TestParseMetric(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]struct {
+		name  string
+		value float64
+	}{
+		`workqueue_depth{controller="rediscluster",name="rediscluster",priority="0"} 12`: {"workqueue_depth", 12},
+		"sharding_shards_owned 8":             {"sharding_shards_owned", 8},
+		"# HELP sharding_shards_owned shards": {"", 0},
+		"":                                    {"", 0},
+	} {
+		if name, value, err := parseMetric(line); err != nil || name != want.name || value != want.value {
+			t.Errorf("%q is read as %q %g, %v", line, name, value, err)
+		}
+	}
+	if _, _, err := parseMetric("workqueue_depth many"); err == nil {
+		t.Error("no error for a value that is no number")
+	}
+}
+
 func TestUsageOfThisProcess(t *testing.T) {
 	t.Parallel()
 	rss, err := residentSet(os.Getpid())

@@ -200,24 +200,37 @@ func (c *wireConnection) runCluster(ctx context.Context, name string, args []str
 		}
 		return c.node.Failover(ctx)
 	}
+	if len(args) == 0 {
+		return refuse("unknown subcommand or wrong number of arguments for '%s'", name)
+	}
+	return c.changeCluster(ctx, name, args)
+}
+
+func (c *wireConnection) changeCluster(ctx context.Context, name string, args []string) error {
 	numbers := make([]int, len(args))
 	for i := range args {
 		numbers[i], _ = strconv.Atoi(args[i]) // what is no number here is an address or an ID
 	}
-	switch {
-	case name == "MEET" && len(args) >= 2:
+	switch name {
+	case "MEET":
+		if len(args) < 2 {
+			break
+		}
 		address := topology.Address{IP: args[0], Port: numbers[1]}
 		if len(args) > 2 {
 			address.BusPort = numbers[2]
 		}
 		return c.node.Meet(ctx, address)
-	case name == "FORGET" && len(args) == 1:
+	case "FORGET":
 		return c.node.Forget(ctx, args[0])
-	case name == "REPLICATE" && len(args) == 1:
+	case "REPLICATE":
 		return c.node.Replicate(ctx, args[0])
-	case name == "SET-CONFIG-EPOCH" && len(args) == 1:
+	case "SET-CONFIG-EPOCH":
 		return c.node.SetConfigEpoch(ctx, uint64(numbers[0]))
-	case name == "ADDSLOTSRANGE" && len(args) > 0 && len(args)%2 == 0:
+	case "ADDSLOTSRANGE":
+		if len(args)%2 != 0 {
+			break
+		}
 		var ranges []topology.SlotRange
 		for pair := range slices.Chunk(numbers, 2) {
 			ranges = append(ranges, topology.SlotRange{First: pair[0], Last: pair[1]})
