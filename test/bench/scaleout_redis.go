@@ -143,12 +143,14 @@ func (c redisChild) form(ctx context.Context, index int) (*redistest.Cluster, ma
 			return nil, nil, err
 		}
 	}
+	var met []error
 	for _, node := range byAddress {
 		for _, address := range addresses {
-			if err := node.Meet(ctx, address); err != nil {
-				return nil, nil, err
-			}
+			met = append(met, node.Meet(ctx, address))
 		}
+	}
+	if err := errors.Join(met...); err != nil {
+		return nil, nil, err
 	}
 	cluster.Advance(time.Second)
 	for _, nodes := range groups {
