@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -123,3 +124,6 @@ func localOnly(t *testing.T) {
 		t.Skip("needs the Nodes of the local Kubernetes: not with CLUSTER=current")
 	}
 }
+
+// testAll reports whether each story is to be told of every shape of cluster, and not of one.
+func testAll() bool { return os.Getenv("TEST_ALL") != "" }

@@ -29,16 +29,16 @@ func keysOf(fleet []stage.Wish) []types.NamespacedName {
 	return names
 }
 
-// works creates one more cluster for each number and sees them Ready: every shard is attended to.
+// works creates more clusters and sees them Ready.
 func works(ctx context.Context, t *testing.T, prefix string) {
 	t.Helper()
-	create(ctx, t, fleetOf(prefix, 6)...)
+	create(ctx, t, fleetOf(prefix, 3)...)
 }
 
 func TestOperatorKilled(t *testing.T) {
 	localOnly(t)
 	ctx := story(t)
-	fleet := fleetOf("kill", 6)
+	fleet := fleetOf("kill", 4)
 	create(ctx, t, fleet...)
 	settled(ctx, t, stage.OperatorReplicas)
 	victim := stage.OperatorStatefulSet + "-1"
@@ -75,7 +75,7 @@ func TestOperatorKilled(t *testing.T) {
 
 func TestOperatorScales(t *testing.T) {
 	ctx := story(t)
-	fleet := fleetOf("scale", 6)
+	fleet := fleetOf("scale", 4)
 	create(ctx, t, fleet...)
 	settled(ctx, t, stage.OperatorReplicas)
 	for _, replicas := range []int32{5, 2, stage.OperatorReplicas} {
@@ -103,7 +103,7 @@ func TestOperatorScales(t *testing.T) {
 
 func TestOperatorRolls(t *testing.T) {
 	ctx := story(t)
-	fleet := fleetOf("roll", 6)
+	fleet := fleetOf("roll", 4)
 	create(ctx, t, fleet...)
 	settled(ctx, t, stage.OperatorReplicas)
 	before := stage.Moves(env.log.Transitions())

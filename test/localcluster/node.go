@@ -43,7 +43,7 @@ func (s *supervisor) startNode(ctx context.Context, n *node) error {
 	config := insideState + "/config/" + n.name
 	containerd := s.newComponent(created, "containerd-"+n.name, "containerd", "--config="+config+"/containerd.toml")
 	kubelet := s.newComponent(created, "kubelet-"+n.name, "kubelet",
-		"--config="+config+"/kubelet.yaml", "--kubeconfig="+config+".kubeconfig", "--cert-dir=/var/lib/kubelet/pki",
+		"--config="+config+"/kubelet.yaml", "--kubeconfig="+config+".kubeconfig", "--cert-dir=/var/lib/kubelet/pki", "--housekeeping-interval=15s",
 		"--hostname-override="+n.name, "--node-ip="+s.addresses.node(n.index).String(),
 		"--node-labels=topology.kubernetes.io/region=local,topology.kubernetes.io/zone="+n.zone())
 	proxy := s.newComponent(created, "kube-proxy-"+n.name, "kube-proxy", "--config="+config+"/kube-proxy.yaml")

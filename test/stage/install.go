@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,9 +37,21 @@ func (s *Stage) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// Install applies deploy/default as it is and waits until every operator replica is ready.
+// Install applies deploy/default, as it is or with another number of shards, and waits until every
+// operator replica is ready.
 func (s *Stage) Install(ctx context.Context) error {
 	overlay := filepath.Join(s.root, "deploy", "default")
+	if s.shards > 0 {
+		dir, err := os.MkdirTemp("", "stage-deploy-")
+		if err != nil {
+			return fmt.Errorf("making an overlay: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		if err := s.writeOverlay(ctx, dir); err != nil {
+			return err
+		}
+		overlay = dir
+	}
 	if _, err := s.Kubectl(ctx, "apply", "--server-side", "-k", overlay); err != nil {
 		return fmt.Errorf("applying deploy/default: %w", err)
 	}
@@ -49,6 +62,33 @@ func (s *Stage) Install(ctx context.Context) error {
 		return err
 	}
 	s.say("%d operator replicas ready in %.1f s", OperatorReplicas, time.Since(started).Seconds())
+	return nil
+}
+
+// writeOverlay writes what docs/operations.md says of an installation with another number of shards: the
+// manager's flag, and the server's fence made for that number.
+func (s *Stage) writeOverlay(ctx context.Context, dir string) error {
+	unfenced, err := filepath.Rel(dir, filepath.Join(s.root, "deploy", "unfenced"))
+	if err != nil {
+		return fmt.Errorf("finding deploy/unfenced: %w", err)
+	}
+	kustomization := fmt.Sprintf(`resources: [%s, fence.yaml]
+patches:
+- target: {kind: StatefulSet, name: %s}
+  patch: '[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--shards=%d"]}]'
+`, unfenced, OperatorStatefulSet, s.shards)
+	fence := exec.CommandContext(ctx, "go", "run", "./cmd/fence", "-shards", strconv.Itoa(s.shards))
+	fence.Dir = s.root
+	fence.Stderr = os.Stderr
+	policies, err := fence.Output()
+	if err != nil {
+		return fmt.Errorf("making the fence for %d shards: %w", s.shards, err)
+	}
+	for name, content := range map[string][]byte{"kustomization.yaml": []byte(kustomization), "fence.yaml": policies} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return fmt.Errorf("writing an overlay: %w", err)
+		}
+	}
 	return nil
 }
 

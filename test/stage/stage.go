@@ -39,6 +39,9 @@ type Options struct {
 	// Root is the checkout that deploy/ and bin/ are taken from. Default: found from the working
 	// directory upwards.
 	Root string
+	// Shards is the operator's number of shards on a local Kubernetes. Default: that of deploy/, which is
+	// also what a current context gets.
+	Shards int
 	// Log receives one line for each thing done. Default: nothing is said.
 	Log func(string)
 }
@@ -55,8 +58,9 @@ type Stage struct {
 	// RedisImage is the image that RedisClusters of the stage name.
 	RedisImage string
 
-	root string
-	log  func(string)
+	root   string
+	shards int
+	log    func(string)
 }
 
 // OnCurrentContext reports whether the environment asks for the current kubeconfig context.
@@ -136,6 +140,7 @@ func (s *Stage) startLocal(ctx context.Context, opts Options) error {
 	if name == "" {
 		name = "stage"
 	}
+	s.shards = opts.Shards
 	started := time.Now()
 	cluster, err := localcluster.Start(ctx, localcluster.Options{Name: name, Log: s.log})
 	if err != nil {
