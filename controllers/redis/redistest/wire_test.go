@@ -25,9 +25,9 @@ func (w *wireWorld) pass() { w.cluster.Advance(200 * time.Millisecond) }
 
 func (w *wireWorld) start(t *testing.T) contractNode {
 	t.Helper()
-	n := &wireNode{world: w}
-	n.listen(t)
+	n := &wireNode{world: w, at: freeAddress(t)}
 	n.fake = w.cluster.Start(n.at)
+	n.listen(t)
 	return n
 }
 
@@ -39,23 +39,28 @@ type wireNode struct {
 	listener net.Listener
 }
 
-// listen takes a new address.
+func freeAddress(t *testing.T) topology.Address {
+	t.Helper()
+	address, err := redistest.FreeAddress()
+	must(t, err)
+	return address
+}
+
+// listen has the node served at its address.
 func (n *wireNode) listen(t *testing.T) {
 	t.Helper()
 	var err error
-	if n.at, err = redistest.FreeAddress(); err != nil {
-		t.Fatal(err)
-	}
 	if n.listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", n.at.String()); err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan struct{})
-	go func(listener net.Listener) {
+	listener, fake := n.listener, n.fake
+	go func() {
 		defer close(served)
-		_ = n.world.server.Serve(listener, func(net.Addr) *redistest.Fake { return n.fake }) // ends with the listener
-	}(n.listener)
+		_ = n.world.server.Serve(listener, func(net.Addr) *redistest.Fake { return fake }) // ends with the listener
+	}()
 	t.Cleanup(func() {
-		_ = n.listener.Close() // a stopped node has closed it already
+		_ = listener.Close() // a stopped node has closed it already
 		<-served
 	})
 	n.world.count++
@@ -71,8 +76,9 @@ func (n *wireNode) stop() {
 
 func (n *wireNode) restart(t *testing.T) {
 	t.Helper()
-	n.listen(t)
+	n.at = freeAddress(t)
 	n.fake.Restart(n.at, 0)
+	n.listen(t)
 }
 
 // TestWireClients has a connection found by its name, and closed.
