@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 )
 
 // CacheOptions configure Cache. Zero values are the defaults.
@@ -219,12 +217,4 @@ func (b *cacheBench) perNamespace(prefix string, s cacheSample, namespaces int) 
 	b.report.figure(prefix+"rss_bytes_per_namespace", float64(s.RSS-s.BaseRSS)/count, "bytes")
 	b.report.figure(prefix+"heap_bytes_per_namespace", float64(s.Heap-s.BaseHeap)/count, "bytes")
 	b.report.figure(prefix+"goroutines_per_namespace", float64(s.Goroutines-s.BaseGoroutines)/count, "goroutines")
-}
-
-// assets is the folder of etcd and kube-apiserver.
-func (o CacheOptions) assets() string {
-	if fromEnvironment := os.Getenv("KUBEBUILDER_ASSETS"); fromEnvironment != "" {
-		return fromEnvironment
-	}
-	return filepath.Join(o.Root, "bin", "k8s")
 }

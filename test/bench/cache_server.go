@@ -9,18 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	redisv1 "example.com/redis-operator/api/v1"
 )
@@ -28,71 +20,29 @@ import (
 const (
 	fullPrefix  = "full"
 	emptyPrefix = "empty"
-	// startPatience bounds the start and the stop of etcd and of kube-apiserver.
-	startPatience = 2 * time.Minute
-	// writers is how many objects are written at the same time while the stage is set.
-	writers = 16
 )
 
-// cacheBench is the API server of a run.
+// cacheBench is one run.
 type cacheBench struct {
-	options     CacheOptions
-	report      report
-	environment *envtest.Environment
-	client      client.Client
-	kubeconfig  string
-}
-
-// cacheScheme knows the kinds that are cached.
-func cacheScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, redisv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			panic(err) // the types of this module cannot clash
-		}
-	}
-	return scheme
+	options CacheOptions
+	report  report
+	*apiServer
 }
 
 // start starts the API server and creates the namespaces that are not empty.
 func (b *cacheBench) start(ctx context.Context) error {
-	b.environment = &envtest.Environment{
-		BinaryAssetsDirectory: b.options.assets(),
-		CRDDirectoryPaths:     []string{filepath.Join(b.options.Root, "deploy", "crd", "cache.example.com_redisclusters.yaml")},
-		ErrorIfCRDPathMissing: true,
-		// The machine may be busy.
-		ControlPlaneStartTimeout: startPatience,
-		ControlPlaneStopTimeout:  startPatience,
-	}
-	config, err := b.environment.Start()
-	if err != nil {
-		return errors.Join(fmt.Errorf("starting etcd and kube-apiserver: %w", err), b.environment.Stop())
-	}
-	config.QPS = -1
-	if err := b.prepare(ctx, config.Host); err != nil {
-		b.stop()
+	var err error
+	if b.apiServer, err = startAPIServer(b.options.Root); err != nil {
 		return err
+	}
+	if err := b.prepare(ctx); err != nil {
+		return errors.Join(err, b.apiServer.stop())
 	}
 	return nil
 }
 
 // prepare fills the API server.
-func (b *cacheBench) prepare(ctx context.Context, host string) error {
-	var err error
-	if b.client, err = client.New(b.environment.Config, client.Options{Scheme: cacheScheme()}); err != nil {
-		return fmt.Errorf("building a client of %s: %w", host, err)
-	}
-	file, err := os.CreateTemp("", "bench-kubeconfig-")
-	if err != nil {
-		return err
-	}
-	b.kubeconfig = file.Name()
-	if _, err := file.Write(b.environment.KubeConfig); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
+func (b *cacheBench) prepare(ctx context.Context) error {
 	b.report.note("creating %d namespaces with one RedisCluster each", b.options.Namespaces)
 	if err := b.createNamespaces(ctx, fullPrefix, b.options.Namespaces); err != nil {
 		return err
@@ -121,26 +71,9 @@ func padding(size int) map[string]redisv1.ConfigValue {
 
 // stop stops the API server.
 func (b *cacheBench) stop() {
-	if b.kubeconfig != "" {
-		_ = os.Remove(b.kubeconfig)
+	if err := b.apiServer.stop(); err != nil {
+		b.report.note("%v", err)
 	}
-	if err := b.environment.Stop(); err != nil {
-		b.report.note("stopping etcd and kube-apiserver: %v", err)
-	}
-}
-
-// name names the i-th namespace of a kind.
-func name(prefix string, i int) string { return fmt.Sprintf("%s-%04d", prefix, i) }
-
-// createNamespaces creates namespaces.
-func (b *cacheBench) createNamespaces(ctx context.Context, prefix string, count int) error {
-	return inParallel(ctx, count, func(ctx context.Context, i int) error {
-		err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(prefix, i)}})
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		return err
-	})
 }
 
 // resize gives every RedisCluster another size.
@@ -153,41 +86,6 @@ func (b *cacheBench) resize(ctx context.Context, size int) error {
 		obj := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: name(fullPrefix, i), Name: "main"}}
 		return b.client.Patch(ctx, obj, client.RawPatch("application/merge-patch+json", patch))
 	})
-}
-
-// inParallel calls work with 0 to count-1, a few at a time, and joins the errors.
-func inParallel(ctx context.Context, count int, work func(context.Context, int) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	indexes := make(chan int)
-	results := make(chan error, writers)
-	var working sync.WaitGroup
-	for range writers {
-		working.Go(func() {
-			var first error
-			for i := range indexes {
-				if err := work(ctx, i); err != nil && first == nil {
-					first = err
-					cancel()
-				}
-			}
-			results <- first
-		})
-	}
-	for i := range count {
-		select {
-		case indexes <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(indexes)
-	working.Wait()
-	close(results)
-	var errs []error
-	for err := range results {
-		errs = append(errs, err)
-	}
-	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
 // runningChild is a process that holds a cache.

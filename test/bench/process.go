@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,17 +26,14 @@ func sinceBoot() (time.Duration, error) {
 
 // processStart is when a process started, since boot, to 10 ms.
 func processStart(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, fields, err := readStat(pid)
 	if err != nil {
-		return 0, fmt.Errorf("reading the start of process %d: %w", pid, err)
+		return 0, err
 	}
-	// The fields after the command, which may hold anything, begin with number 3, the state.
-	const startTime = 22 - 3
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) <= startTime {
+	if len(fields) <= statStartTime {
 		return 0, fmt.Errorf("reading the start of process %d: %d fields only", pid, len(fields))
 	}
-	ticks, err := strconv.ParseInt(fields[startTime], 10, 64)
+	ticks, err := strconv.ParseInt(fields[statStartTime], 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("reading the start of process %d: %w", pid, err)
 	}

@@ -34,6 +34,14 @@ func (f *Fake) do(command func() error) error {
 	return command()
 }
 
+// change is do for commands that change the cluster.
+func (f *Fake) change(command func() error) error {
+	return f.do(func() error {
+		f.cluster.changed = f.cluster.now
+		return command()
+	})
+}
+
 // ClusterNodes implements redis.Node.
 func (f *Fake) ClusterNodes(context.Context) (myself topology.Peer, peers []topology.Peer, err error) {
 	err = f.do(func() error {
@@ -113,7 +121,7 @@ func (f *Fake) ClientKill(context.Context, int64) error { return f.do(func() err
 
 // Meet implements redis.Node.
 func (f *Fake) Meet(_ context.Context, address topology.Address) error {
-	return f.do(func() error {
+	return f.change(func() error {
 		f.shake(address)
 		return nil
 	})
@@ -131,7 +139,7 @@ func (f *Fake) shake(to topology.Address) {
 
 // Forget implements redis.Node.
 func (f *Fake) Forget(_ context.Context, id string) error {
-	return f.do(func() error {
+	return f.change(func() error {
 		switch {
 		case id == f.myself.ID:
 			return refuse("I tried hard but I can't forget myself...")
@@ -148,7 +156,7 @@ func (f *Fake) Forget(_ context.Context, id string) error {
 
 // SetConfigEpoch implements redis.Node.
 func (f *Fake) SetConfigEpoch(_ context.Context, epoch uint64) error {
-	return f.do(func() error {
+	return f.change(func() error {
 		switch {
 		case len(f.peers)+len(f.shakes) > 0:
 			return refuse("The user can assign a config epoch only when the node does not know any other node.")
@@ -162,7 +170,7 @@ func (f *Fake) SetConfigEpoch(_ context.Context, epoch uint64) error {
 
 // AddSlots implements redis.Node.
 func (f *Fake) AddSlots(_ context.Context, slots topology.SlotSet) error {
-	return f.do(func() error {
+	return f.change(func() error {
 		taken := f.myself.Slots
 		for _, p := range f.peers {
 			taken = taken.Union(p.Slots)
@@ -177,7 +185,7 @@ func (f *Fake) AddSlots(_ context.Context, slots topology.SlotSet) error {
 
 // Replicate implements redis.Node.
 func (f *Fake) Replicate(_ context.Context, primaryID string) error {
-	return f.do(func() error {
+	return f.change(func() error {
 		p := f.peers[primaryID]
 		switch {
 		case primaryID == f.myself.ID:
@@ -196,7 +204,7 @@ func (f *Fake) Replicate(_ context.Context, primaryID string) error {
 
 // Takeover implements redis.Node.
 func (f *Fake) Takeover(context.Context) error {
-	return f.do(func() error {
+	return f.change(func() error {
 		if f.myself.Role != topology.RoleReplica {
 			return refuse("You should send CLUSTER FAILOVER to a replica")
 		}
@@ -207,7 +215,7 @@ func (f *Fake) Takeover(context.Context) error {
 
 // Failover implements redis.Node.
 func (f *Fake) Failover(context.Context) error {
-	return f.do(func() error {
+	return f.change(func() error {
 		switch {
 		case f.myself.Role != topology.RoleReplica:
 			return refuse("You should send CLUSTER FAILOVER to a replica")

@@ -34,6 +34,12 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	worlds := map[string]func(t *testing.T) world{
 		"fake": func(*testing.T) world { return &fakeWorld{cluster: redistest.NewCluster(contractTimeout)} },
+		"wire": func(t *testing.T) world {
+			t.Helper()
+			dialer := redis.NewDialer(redis.Options{})
+			t.Cleanup(dialer.Close)
+			return &wireWorld{cluster: redistest.NewCluster(contractTimeout), dialer: dialer}
+		},
 		"real": func(t *testing.T) world {
 			t.Helper()
 			dialer := redis.NewDialer(redis.Options{ReadTimeout: 5 * time.Second})

@@ -35,6 +35,8 @@ type Cluster struct {
 	now   time.Duration
 	nodes []*Fake
 	seed  int
+	// changed is when a node was last told to change something.
+	changed time.Duration
 }
 
 // NewCluster has no node yet. The node timeout is that of all its nodes.
@@ -194,6 +196,13 @@ func (c *Cluster) Now() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
+}
+
+// Quiet is for how long no node was told to change anything of the cluster. Directives do not count.
+func (c *Cluster) Quiet() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now - c.changed
 }
 
 func (f *Fake) isUp() bool { return f.running && !f.paused }

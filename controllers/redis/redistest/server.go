@@ -1,6 +1,6 @@
 // Package redistest has what tests of the operator need in place of a Redis Cluster: Cluster, an in-memory one in
-// virtual time that obeys the commands that the planner emits, and Server, a real redis-server process on loopback.
-// Both pass the same contract test.
+// virtual time that obeys the commands that the planner emits, by itself or behind Redis's wire protocol (WireServer),
+// and Server, a real redis-server process on loopback. All three pass the same contract test.
 package redistest
 
 import (

@@ -74,18 +74,34 @@ var scenarios = map[string]func(context.Context) error{
 		}
 		return bench.Roll(ctx, os.Stdout, trials)
 	},
+	"scaleout":   scaleout,
 	"roll-redis": func(ctx context.Context) error { return bench.RollRedis(ctx, os.Stdout) },
 	"zipf":       func(context.Context) error { bench.Zipf(os.Stdout); return nil },
 }
 
+func scaleout(ctx context.Context) error {
+	var options bench.ScaleoutOptions
+	var errs [3]error
+	options.Clusters, errs[0] = fromEnv("CLUSTERS", 2000)
+	options.Namespaces, errs[1] = fromEnv("NAMESPACES", 200)
+	options.MilliCores, errs[2] = fromEnv("CPU_MILLIS", 100)
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	return bench.Scaleout(ctx, os.Stdout, options)
+}
+
 func main() {
 	ctrllog.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
-	if isChild, err := bench.RunCacheChild(context.Background()); isChild {
+	for _, runChild := range []func(context.Context) (bool, error){bench.RunCacheChild, bench.RunRedisChild} {
+		isChild, err := runChild(context.Background())
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}
-		return
+		if isChild {
+			return
+		}
 	}
 	scenario := flag.String("scenario", "", "one of: "+names())
 	flag.Parse()
