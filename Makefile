@@ -28,7 +28,8 @@ GOVULNCHECK    := $(BIN)/tools/govulncheck
 GO_TEST := CGO_ENABLED=1 GOGC=400 go test -race -vet=off
 # What `make test` runs, in three stages of two lanes side by side. Suites that have a whole Kubernetes take
 # turns, and chaos, which judges times, is alone; beside the stories is what does not mind to wait. Those of
-# CLUSTERS and ENVTESTS are folders of test/; what they start is not seen by the cache of results.
+# CLUSTERS and ENVTESTS are folders of test/. The cache of results sees neither what a test starts nor what it
+# reads outside its module, so only the root module's may come from it.
 CLUSTERS    := e2e localcluster chaos
 ENVTESTS    := $(addprefix envtest/,rediscluster sharding serverfence claim scopedcache)
 PATIENT     := envtest/rediscluster unit simulation test-unit example
@@ -43,7 +44,7 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 	cd test && go run ./cmd/demo
 
 .PHONY: test
-test: packages k8s build ## Run every test: unit, property, envtest, end to end (about 15 minutes on two cores once built)
+test: packages k8s build ## Run every test: unit, property, envtest, end to end (some 20 minutes on two cores once built)
 	@echo "test: $(words $(TEST_SUITES)) suites; each is printed when it ends"
 	@+$(call lanes,e2e,$(PATIENT))
 	@+$(call lanes,localcluster,$(TIMED))
@@ -58,11 +59,11 @@ lane/A lane/B: lane/%:
 suite/unit:
 	$(GO_TEST) ./...
 suite/simulation: # many more seeds than with the race detector
-	go test -run '^TestSimulation$$' ./sharding
+	go test -run '^(TestSimulation|TestStories)$$' ./sharding
 suite/test-unit:
-	cd test && $(GO_TEST) $$(go list ./... | grep -vE '/test/($(subst $(space),|,$(CLUSTERS) $(ENVTESTS)))(/|$$)')
+	cd test && packages=$$(go list ./... | grep -vE '/test/($(subst $(space),|,$(CLUSTERS) $(ENVTESTS)))(/|$$)') && $(GO_TEST) -count=1 $$packages
 suite/example:
-	cd $(EXAMPLE) && $(GO_TEST) -p 1 ./...
+	cd $(EXAMPLE) && $(GO_TEST) -count=1 -p 1 ./...
 suite/e2e: # its stories mainly wait
 	cd test && $(GO_TEST) -count=1 -parallel 4 -timeout 40m ./e2e
 $(filter-out suite/e2e,$(addprefix suite/,$(CLUSTERS) $(ENVTESTS))): suite/%:
@@ -129,7 +130,7 @@ lint: lint-generated $(GOLANGCI_LINT) ## Run golangci-lint, the import table, an
 	$(GOLANGCI_LINT) run ./...
 	cd test && $(GOLANGCI_LINT) run --config ../.golangci.yml ./...
 	cd $(EXAMPLE) && $(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
-	cd test && go test ./arch/...
+	cd test && go test -count=1 ./arch/...
 
 .PHONY: lint-generated
 lint-generated: $(CONTROLLER_GEN)

@@ -38,8 +38,8 @@ const (
 	// from a process that did not release: several API servers each have their own lag.
 	settleAfterUnclean = 250 * time.Millisecond
 	// handoversAtOnce is how many shards a process hands over at the same time, from the drain until the
-	// winner is seen to hold the Lease; with very many shards it is one for each shardsPerHandover of them,
-	// so that a stop gets through with all. One counts for handoverPatience at most: what takes longer waits
+	// winner is seen to hold the Lease; with very many shards it is one for each shardsPerHandover of them.
+	// One counts for handoverPatience at most: what takes longer waits
 	// for something of its own, and the others need not wait for that.
 	handoversAtOnce   = 4
 	shardsPerHandover = 64

@@ -157,8 +157,16 @@ func (m *Machine) advanceClosed(shard Shard, now time.Time) {
 }
 
 // mayHandOver tells whether one more handover may begin. Shards are handed over a few at a time: each is
-// unowned for as long as its own requests take, and not for as long as those of all shards that move.
+// unowned for as long as its own requests take, and not for as long as those of all shards that move. In the
+// second half of a stop's time all may go, so that slow ones do not take the time of the rest.
 func (m *Machine) mayHandOver(now time.Time) bool {
+	if !m.stopAt.IsZero() {
+		hurry := m.stopAt.Add(m.config.HandoverBound / 2)
+		if !now.Before(hurry) {
+			return true
+		}
+		m.wakeAt(hurry, now)
+	}
 	underway, atOnce := 0, max(handoversAtOnce, len(m.shards)/shardsPerHandover)
 	for shard := range m.shards {
 		since := m.shards[shard].handingSince

@@ -59,6 +59,17 @@ func TestSlowHandoversDoNotHoldUpTheOthers(t *testing.T) {
 	s.pass(time.Millisecond).step(Tick{}).want("StopAdmitting 4", "Drain 4", "StopAdmitting 5", "Drain 5")
 }
 
+// Half of a stop's time is for handing over a few at a time.
+func TestStopInAHurryHandsOverTheRest(t *testing.T) {
+	s := handingOver(t)
+	for i := range 3 { // each stands for another that has begun and does not end
+		s.m.shards[i].handingSince = s.now.Add(10*time.Second - time.Millisecond)
+	}
+	s.m.shards[3].handingSince = s.now.Add(10*time.Second - time.Millisecond)
+	s.pass(10*time.Second-time.Millisecond).step(PresenceSeen{Identity: selfID, Version: "6"}, PresenceRenewed{Version: "6"}).want()
+	s.pass(time.Millisecond).step(Tick{}).want("StopAdmitting 4", "Drain 4", "StopAdmitting 5", "Drain 5")
+}
+
 // A winner lets shards be handed over once nothing else is being loaded, or a bound has passed.
 func TestWinnerAnnouncesWhatIsWarmTogether(t *testing.T) {
 	start := func() *script {

@@ -186,16 +186,20 @@ func (m *Machine) recordSelf(next placement.Placement) placement.Placement {
 			return dead
 		}
 	}
-	for _, state := range m.ownStates(known) {
-		if state == process.State {
+	return m.recordStates(next, process.State, m.ownStates(known))
+}
+
+// recordStates enters the own states that follow the one in P, as far as P takes them.
+func (m *Machine) recordStates(next placement.Placement, present placement.State, states []placement.State) placement.Placement {
+	for _, state := range states {
+		if state == present {
 			continue
 		}
 		recorded, err := next.Record(m.self, state)
+		if _, isBackwards := errors.AsType[*placement.StateError](err); isBackwards {
+			continue
+		}
 		if err != nil {
-			var backwards *placement.StateError
-			if errors.As(err, &backwards) {
-				continue
-			}
 			return next
 		}
 		recorded.Version = next.Version

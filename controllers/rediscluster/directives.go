@@ -60,20 +60,9 @@ func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known
 	if !seen.formed {
 		return wanted, nil
 	}
-	hash := resources.ConfigHash(wanted)
-	results := make([]configured, len(seen.view.Nodes))
-	errs := make([]error, len(seen.view.Nodes))
-	var wait sync.WaitGroup
-	for i, n := range seen.view.Nodes {
-		if results[i] = stateOf(n, known); n.Reachable && results[i].hash != hash {
-			wait.Go(func() { results[i], errs[i] = r.setNodeDirectives(ctx, r.node(seen, n.Pod), wanted) })
-		}
-	}
-	wait.Wait()
-	for i, n := range seen.view.Nodes {
-		if errs[i] != nil {
-			return seen.config, fmt.Errorf("setting directives on %s: %w", n.PodName, errs[i])
-		}
+	results, err := r.setAllDirectives(ctx, seen, known, wanted)
+	if err != nil {
+		return seen.config, err
 	}
 	accepted, refused := known.rememberDirectives(seen.view.Nodes, results)
 	isLost := seen.config == nil
@@ -89,6 +78,26 @@ func (r *Reconciler) setDirectives(ctx context.Context, seen *observation, known
 		r.tellAccepted(seen, wanted, accepted)
 	}
 	return wanted, nil
+}
+
+// setAllDirectives sets directives on all running nodes at once that have others, and returns what each has now.
+func (r *Reconciler) setAllDirectives(ctx context.Context, seen *observation, known *clusterMemory, wanted map[string]redisv1.ConfigValue) ([]configured, error) {
+	hash := resources.ConfigHash(wanted)
+	results := make([]configured, len(seen.view.Nodes))
+	errs := make([]error, len(seen.view.Nodes))
+	var wait sync.WaitGroup
+	for i, n := range seen.view.Nodes {
+		if results[i] = stateOf(n, known); n.Reachable && results[i].hash != hash {
+			wait.Go(func() { results[i], errs[i] = r.setNodeDirectives(ctx, r.node(seen, n.Pod), wanted) })
+		}
+	}
+	wait.Wait()
+	for i, n := range seen.view.Nodes {
+		if errs[i] != nil {
+			return nil, fmt.Errorf("setting directives on %s: %w", n.PodName, errs[i])
+		}
+	}
+	return results, nil
 }
 
 // isFailingToStart reports whether containers end by themselves and none is up. It says nothing of nodes

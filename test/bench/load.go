@@ -28,23 +28,7 @@ func (o *ownership) startLoad(ctx context.Context, clusters []types.NamespacedNa
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{cancel: cancel}
 	numbers := make(chan int)
-	l.work.Go(func() {
-		defer close(numbers)
-		ticker := time.NewTicker(time.Second / time.Duration(perSecond))
-		defer ticker.Stop()
-		for number := 0; ; number++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case numbers <- number:
-			}
-		}
-	})
+	l.work.Go(func() { count(ctx, numbers, time.Second/time.Duration(perSecond)) })
 	for range loadWriters {
 		l.work.Go(func() {
 			for number := range numbers {
@@ -59,6 +43,25 @@ func (o *ownership) startLoad(ctx context.Context, clusters []types.NamespacedNa
 		})
 	}
 	return l
+}
+
+// count sends the numbers from 0 on, one at each tick, until ctx ends.
+func count(ctx context.Context, numbers chan<- int, every time.Duration) {
+	defer close(numbers)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for number := 0; ; number++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case numbers <- number:
+		}
+	}
 }
 
 // stop ends the changes and waits for the last.

@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	redisv1 "example.com/redis-operator/api/v1"
 	"example.com/redis-operator/test/stage"
@@ -36,9 +39,9 @@ func create(ctx context.Context, t *testing.T, wishes ...stage.Wish) {
 func remove(t *testing.T, w stage.Wish) {
 	ctx, cancel := context.WithTimeout(context.Background(), storyLimit)
 	defer cancel()
-	_, err := env.Kubectl(ctx, "delete", "namespace", w.Namespace, "--ignore-not-found", "--wait=false")
-	if err != nil {
-		t.Error(err)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
+	if err := env.Client.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {
+		t.Errorf("deleting namespace %s: %v", w.Namespace, err)
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *Stage) Install(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("making an overlay: %w", err)
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 		if err := s.writeOverlay(ctx, dir); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ patches:
   patch: '[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--shards=%d"]}]'
 `, unfenced, OperatorStatefulSet, s.shards)
 	fence := exec.CommandContext(ctx, "go", "run", "./cmd/fence", "-shards", strconv.Itoa(s.shards))
-	fence.Dir = s.root
+	fence.Dir, fence.Env = s.root, append(os.Environ(), "CGO_ENABLED=0") // as everything else is built
 	fence.Stderr = os.Stderr
 	policies, err := fence.Output()
 	if err != nil {
