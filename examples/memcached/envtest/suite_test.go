@@ -64,6 +64,8 @@ func newWorld(t *testing.T) *world {
 	environment := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "deploy", "crd")}, ErrorIfCRDPathMissing: true,
 	}
+	environment.ControlPlane.Etcd = &envtest.Etcd{}
+	environment.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true") // a busy disk fails no test
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		environment.BinaryAssetsDirectory = filepath.Join("..", "..", "..", "bin", "k8s")
 	}

@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	env := &envtest.Environment{}
+	env.ControlPlane.Etcd = &envtest.Etcd{}
+	env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true") // a busy disk fails no test
 	var err error
 	if config, err = env.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server:", err)

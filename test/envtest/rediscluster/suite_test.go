@@ -49,6 +49,8 @@ func run(m *testing.M) int {
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "deploy", "crd")},
 		ErrorIfCRDPathMissing: true,
 	}
+	server.ControlPlane.Etcd = &envtest.Etcd{}
+	server.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true") // a busy disk fails no test
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		server.BinaryAssetsDirectory = filepath.Join("..", "..", "..", "bin", "k8s")
 	}

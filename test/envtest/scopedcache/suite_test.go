@@ -41,6 +41,8 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
 	environment := &envtest.Environment{ControlPlaneStartTimeout: startPatience, ControlPlaneStopTimeout: startPatience}
+	environment.ControlPlane.Etcd = &envtest.Etcd{}
+	environment.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true") // a busy disk fails no test
 	var err error
 	if config, err = environment.Start(); err != nil {
 		fmt.Fprintf(os.Stderr, "starting the API server: %v (KUBEBUILDER_ASSETS must hold etcd and kube-apiserver)\n", err)

@@ -44,6 +44,8 @@ func run(m *testing.M) int {
 	}
 	ctrl.SetLogger(logr.Discard())
 	server := &envtest.Environment{}
+	server.ControlPlane.Etcd = &envtest.Etcd{}
+	server.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true") // a busy disk fails no test
 	// Also a start that failed half way leaves processes behind.
 	defer func() {
 		if err := server.Stop(); err != nil {

@@ -21,6 +21,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	environment := &envtest.Environment{}
+	environment.ControlPlane.Etcd = &envtest.Etcd{}
+	environment.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true") // a busy disk fails no test
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		environment.BinaryAssetsDirectory = filepath.Join("..", "..", "..", "bin", "k8s")
 	}
