@@ -90,17 +90,11 @@ func (c *simClaim) observe(lease simLease) {
 	if c.seen.missing && lease.missing {
 		return
 	}
-	c.see(lease)
+	c.seen, c.since = lease, c.p.reading()
 	if c.epoch != "" && !c.releasing && lease.holder != c.p.identity && isOlder(c.version, lease.version) {
 		c.taken(lease)
 	}
 	c.decide()
-}
-
-// see notes a state of the Lease. The machine hears of another holder at once, as from OnHolder.
-func (c *simClaim) see(lease simLease) {
-	c.seen, c.since = lease, c.p.reading()
-	c.p.after(0, func() { c.p.tellHolder(c.shard) })
 }
 
 // taken ends the claim on a Lease that another has, and takes back one that nobody can have had since.
@@ -209,7 +203,7 @@ func (c *simClaim) write(holder Identity, rule simRule) {
 				c.observe(stored)
 			case isOlder(stored.version, c.seen.version): // the watch was faster, and shows that it has gone on
 			default:
-				c.see(stored)
+				c.seen, c.since = stored, c.p.reading()
 				c.wrote(stored.version)
 				if holder == c.p.identity {
 					c.unsure = false

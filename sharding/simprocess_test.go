@@ -239,20 +239,11 @@ func (p *simProcess) lookAtClaims() {
 			p.step(ClaimsLagging{Lagging: lagging})
 		}
 	}
-	for shard := range p.claims {
-		p.tellHolder(Shard(shard))
-	}
-}
-
-// tellHolder tells the machine of another holder.
-func (p *simProcess) tellHolder(shard Shard) {
-	if int(shard) >= len(p.claims) {
-		return // the process has given up all its claims
-	}
-	holder := p.claims[shard].seen.holder
-	if before, told := p.holders[shard]; !told || before != holder {
-		p.holders[shard] = holder
-		p.step(HolderSeen{Shard: shard, Holder: holder})
+	for shard, c := range p.claims {
+		if before, told := p.holders[Shard(shard)]; !told || before != c.seen.holder {
+			p.holders[Shard(shard)] = c.seen.holder
+			p.step(HolderSeen{Shard: Shard(shard), Holder: c.seen.holder})
+		}
 	}
 }
 
