@@ -27,12 +27,11 @@ GOVULNCHECK    := $(BIN)/tools/govulncheck
 # The suites collect garbage seldom, to leave the cores to the tests; `make lint` has vet.
 GO_TEST := CGO_ENABLED=1 GOGC=400 go test -race -vet=off
 # What `make test` runs, in stages of two lanes side by side. Suites that have a whole Kubernetes take turns:
-# beside the stories is what does not mind to wait, and beside the others, which judge times, is nothing. Those
-# of CLUSTERS and ENVTESTS are folders of test/. The cache of results sees neither what a test starts nor what it
+# beside the stories are the unit tests, and beside the others, which judge times, is nothing. Those of
+# CLUSTERS and ENVTESTS are folders of test/. The cache of results sees neither what a test starts nor what it
 # reads outside its module, so only the root module's may come from it.
 CLUSTERS    := e2e localcluster chaos
 ENVTESTS    := $(addprefix envtest/,rediscluster sharding serverfence claim scopedcache)
-TIMED       := $(filter-out envtest/rediscluster,$(ENVTESTS))
 PURE        := simulation test-unit example
 TEST_SUITES := $(addprefix suite/,$(CLUSTERS) $(ENVTESTS) unit $(PURE))
 space       := $(subst ,, )
@@ -46,8 +45,8 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 .PHONY: test
 test: packages k8s build ## Run every test: unit, property, envtest, end to end (some 20 minutes on two cores once built)
 	@echo "test: $(words $(TEST_SUITES)) suites; each is printed when it ends"
-	@+$(call lanes,e2e,envtest/rediscluster unit)
-	@+$(call lanes,$(TIMED),$(PURE))
+	@+$(call lanes,e2e,unit)
+	@+$(call lanes,$(ENVTESTS),$(PURE))
 	@+$(call lanes,localcluster chaos)
 	@echo "test: ok"
 

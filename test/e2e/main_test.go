@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// A quarter of the default: most of what an idle installation costs is the renewal of its Leases. The
+	// A quarter of the default: the renewal of Leases is a good part of what an idle installation costs. The
 	// default is what the demo, chaos and the benchmarks run with.
 	shards = 16
 
 	setUpLimit = 3 * time.Minute
-	storyLimit = 8 * time.Minute
+	storyLimit = 4 * time.Minute
 )
 
 // env is what every story shares; it is set before the first one runs.

@@ -78,9 +78,6 @@ func run(m *testing.M) int {
 	return code
 }
 
-// patience is how long a test waits for what has to happen: a busy host takes its time.
-const patience = 4 * time.Minute
-
 // workers is how many clusters the operator of the tests works on at the same time.
 const workers = 4
 
@@ -204,7 +201,8 @@ func change[T client.Object](t *testing.T, object T, edit func(T)) {
 // await reads the cluster again and again until the condition holds for it.
 func await(t *testing.T, cluster *redisv1.RedisCluster, what string, isSo func(*redisv1.RedisCluster) bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	const limit = 60 * time.Second
+	deadline := time.Now().Add(limit)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
@@ -216,7 +214,7 @@ func await(t *testing.T, cluster *redisv1.RedisCluster, what string, isSo func(*
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not after %s: %s; phase %s, conditions %+v, nodes %+v",
-				patience, what, cluster.Status.Phase, cluster.Status.Conditions, cluster.Status.NodeStates)
+				limit, what, cluster.Status.Phase, cluster.Status.Conditions, cluster.Status.NodeStates)
 		}
 	}
 }
