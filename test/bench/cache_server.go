@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 
@@ -99,29 +98,11 @@ type runningChild struct {
 // startChild starts this program again as a child with a cache, and waits until that has synced.
 func (b *cacheBench) startChild(ctx context.Context, settings cacheChild) (*runningChild, error) {
 	settings.Kubeconfig = b.kubeconfig
-	encoded, err := json.Marshal(settings)
+	self, err := startSelf(ctx, cacheChildVariable, settings)
 	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
-	}
-	command := exec.CommandContext(ctx, self)
-	command.Env = append(os.Environ(), cacheChildVariable+"="+string(encoded))
-	command.Stderr = os.Stderr
-	input, err := command.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	output, err := command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("starting a child: %w", err)
 	}
-	child := &runningChild{command: command, input: input, output: bufio.NewReader(output)}
+	child := &runningChild{command: self.command, input: self.input, output: bufio.NewReader(self.output)}
 	if child.first, err = child.read(); err != nil {
 		child.end()
 		return nil, fmt.Errorf("measuring %s: %w", settings.Variant, err)

@@ -209,30 +209,12 @@ type runningRedis struct {
 
 // startRedis starts this program again as the simulated Redis, and waits until it serves.
 func startRedis(ctx context.Context, settings redisChild) (*runningRedis, error) {
-	encoded, err := json.Marshal(settings)
+	self, err := startSelf(ctx, redisChildVariable, settings)
 	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
-	}
-	command := exec.CommandContext(ctx, self)
-	command.Env = append(os.Environ(), redisChildVariable+"="+string(encoded))
-	command.Stderr = os.Stderr
-	input, err := command.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	output, err := command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("starting the simulated Redis: %w", err)
 	}
-	r := &runningRedis{command: command, input: input}
-	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
+	r := &runningRedis{command: self.command, input: self.input}
+	if _, err := bufio.NewReader(self.output).ReadString('\n'); err != nil {
 		r.end()
 		return nil, fmt.Errorf("waiting for the simulated Redis: %w", err)
 	}
