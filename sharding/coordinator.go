@@ -173,7 +173,7 @@ func (c *coordinator) look() {
 		if c.claims == nil {
 			return
 		}
-		// Told already, unless what an ended set of claims had to say came late.
+		// OnHolder has told this before; once more mends what came in another order than it happened.
 		holder, known := c.claims.Claim(shard).Holder()
 		if before, told := c.holders[shard]; known && (!told || holder != before) {
 			c.holders[shard] = holder
