@@ -26,14 +26,14 @@ GOVULNCHECK    := $(BIN)/tools/govulncheck
 
 # The suites collect garbage seldom, to leave the cores to the tests; `make lint` has vet.
 GO_TEST := CGO_ENABLED=1 GOGC=400 go test -race -vet=off
-# What `make test` runs, in stages of two lanes side by side. Suites that have a whole Kubernetes take turns:
-# beside the stories are the unit tests, and beside the others, which judge times, is nothing. Those of
-# CLUSTERS and ENVTESTS are folders of test/. The cache of results sees neither what a test starts nor what it
-# reads outside its module, so only the root module's may come from it.
+# What `make test` runs: two lanes side by side of suites that mainly wait, and then, one after the other and
+# beside nothing, those that have a whole Kubernetes: with one beside them, tests on real servers miss their
+# times. Those of CLUSTERS and ENVTESTS are folders of test/. The cache of results sees neither what a test
+# starts nor what it reads outside its module, so only the root module's may come from it.
 CLUSTERS    := e2e localcluster chaos
 ENVTESTS    := $(addprefix envtest/,rediscluster sharding serverfence claim scopedcache)
-PURE        := simulation test-unit example
-TEST_SUITES := $(addprefix suite/,$(CLUSTERS) $(ENVTESTS) unit $(PURE))
+OTHERS      := unit simulation test-unit example
+TEST_SUITES := $(addprefix suite/,$(CLUSTERS) $(ENVTESTS) $(OTHERS))
 space       := $(subst ,, )
 
 ##@ Main job
@@ -45,15 +45,12 @@ demo: packages k8s build ## Run the main job from nothing to a verified end (KEE
 .PHONY: test
 test: packages k8s build ## Run every test: unit, property, envtest, end to end (some 20 minutes on two cores once built)
 	@echo "test: $(words $(TEST_SUITES)) suites; each is printed when it ends"
-	@+$(call lanes,e2e,unit)
-	@+$(call lanes,$(ENVTESTS),$(PURE))
-	@+$(call lanes,localcluster chaos)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lane/ENVTESTS lane/OTHERS
+	@$(MAKE) --no-print-directory lane/CLUSTERS
 	@echo "test: ok"
 
-# lanes A,B runs the suites of A one after the other, and beside them those of B.
-lanes = $(MAKE) --no-print-directory -j2 --output-sync=target A="$(1)" B="$(2)" lane/A lane/B
-.PHONY: lane/A lane/B $(TEST_SUITES)
-lane/A lane/B: lane/%:
+.PHONY: lane/ENVTESTS lane/OTHERS lane/CLUSTERS $(TEST_SUITES)
+lane/ENVTESTS lane/OTHERS lane/CLUSTERS: lane/%: # one suite after the other
 	@for suite in $($*); do $(MAKE) --no-print-directory suite/$$suite; done
 suite/unit:
 	$(GO_TEST) ./...

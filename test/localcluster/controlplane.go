@@ -26,7 +26,7 @@ const (
 // be a single program: with the default weight a busy host starves it. Within the cluster, everybody
 // waits for the control plane.
 const (
-	clusterWeight = 8
+	clusterWeight = 16
 	planeWeight   = 4
 )
 
